@@ -1,7 +1,7 @@
 """Build step: bundle Vega, Vega-Lite and Vega-Embed into the package.
 
-The script is too large for the repository. It runs for wheels and for editable installs. At run
-time, a report then needs neither vl-convert nor a network.
+The script is too large for the repository. This step runs for wheels and for editable installs;
+only it needs vl-convert. At run time, a report then needs no network.
 """
 
 from __future__ import annotations

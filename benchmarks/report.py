@@ -1,4 +1,5 @@
-"""Time of a whole report (audit and page), and size of the page."""
+"""Time of a whole report (audit and page), in seconds and as a multiple of scikit-learn's log loss
+of the same rows, and size of the page."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import time
 
 import numpy as np
 
-from timing import line
+from timing import best, line
 
 
 def softmax(z: np.ndarray) -> np.ndarray:
@@ -25,6 +26,8 @@ def rows(n: int, classes: int, rng: np.random.Generator) -> tuple[np.ndarray, np
 
 
 def run() -> None:
+    from sklearn.metrics import log_loss
+
     import probaudit as pb
 
     rng = np.random.default_rng(0)
@@ -38,13 +41,17 @@ def run() -> None:
     ):
         y, p = rows(n, classes, rng)
         more = {"features": rng.normal(size=(n, features)).astype(np.float32)} if features else {}
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         audit = pb.audit(y, p, repair="compare", **more)
         audited = time.perf_counter()
         text = audit.to_html()
-        done = time.perf_counter()
+        done, used = time.perf_counter(), time.process_time() - used
+        columns = list(range(classes))
+        peer = best({"log_loss": lambda y=y, p=p, c=columns: log_loss(y, p, labels=c)}, 1.0)
         name = f"{n:,} x {classes:,}" + (f", {features} features" if features else "")
         line(f"{name}: audit, s", audited - start)
         line(f"{name}: page, s", done - audited)
         line(f"{name}: report, s", done - start, f"goal <= {goal}")
+        line(f"{name}: report, CPU seconds", used)
+        line(f"{name}: report / log_loss", (done - start) / peer["log_loss"])
         line(f"{name}: page, MB", len(text.encode()) / 1e6, "goal <= 3")

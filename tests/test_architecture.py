@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -132,3 +133,19 @@ def test_only_one_module_resamples():
 def test_isotonic_regression_of_other_packages_is_not_used():
     for path in ROOT.rglob("*.py"):
         assert "isotonic_regression" not in path.read_text(), path
+
+
+def test_users_need_no_drawing_program_but_matplotlib():
+    """The build makes the Vega script with vl-convert; tests use it and altair as oracles."""
+    for path in ROOT.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
+        names |= {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+        assert not names & {"altair", "vl_convert"}, path
+    found = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())
+    for group in (
+        found["project"]["dependencies"],
+        *found["project"]["optional-dependencies"].values(),
+    ):
+        assert not any(name.startswith(("altair", "vl-convert")) for name in group)
+    assert any(name.startswith("vl-convert") for name in found["build-system"]["requires"])

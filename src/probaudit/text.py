@@ -18,8 +18,10 @@ from typing import TypeVar
 Row = TypeVar("Row")
 
 MISSING = "–"
+LEFT = 'style="text-align:left"'  # notebooks align names to the right
 SHOWN_ROWS = 11  # of a long table
 NOISE = 15  # decimals beyond which there is only rounding error
+MOST_DECIMALS = 8  # of a column of small numbers
 
 
 def _minus(text: str) -> str:
@@ -82,6 +84,40 @@ def whole_percent(share: float) -> str:
     ('0%', '−1%')
     """
     return _minus(f"{round(share, 2) + 0.0:.0%}")
+
+
+def column_text(values: Sequence[object], *, in_percent: bool = False) -> list[str]:
+    """The cells of a column; its numbers have the same decimals.
+
+    >>> column_text([0.5, 0.25]), column_text([1200.0, 3.0]), column_text([0.5], in_percent=True)
+    (['0.50', '0.25'], ['1,200', '3'], ['50.0%'])
+    >>> column_text([0.123456, math.nan]), column_text([0.000123456, 0.0]), column_text([True, "a"])
+    (['0.1235', '–'], ['0.000123', '0.000000'], ['yes', 'a'])
+    """
+    finite = [x for x in values if isinstance(x, float) and math.isfinite(x)]
+    decimals = _column_decimals(finite)
+    return [_cell_text(x, decimals, in_percent) for x in values]
+
+
+def _column_decimals(numbers: Sequence[float]) -> int:
+    """Four; more if all numbers are small, to show three digits; fewer if all are round."""
+    largest = max(map(abs, numbers), default=0.0)
+    small = 0 < largest < 0.001
+    most = min(MOST_DECIMALS, 2 - math.floor(math.log10(largest))) if small else 4
+    exact = (d for d in range(most) if all(abs(x - round(x, d)) < 10**-NOISE for x in numbers))
+    return next(exact, most)
+
+
+def _cell_text(value: object, decimals: int, in_percent: bool) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and in_percent:
+        return percent(value)
+    if isinstance(value, int) or (isinstance(value, float) and not decimals):
+        return _minus(f"{value:,.0f}") if math.isfinite(value) else number(value)
+    return number(value, decimals) if isinstance(value, float) else str(value)
 
 
 def p_value(p: float) -> str:
@@ -208,9 +244,10 @@ class TextTable:
             return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
 
         body = "".join(
-            f"<tr><th>{html.escape(row[0])}</th>{cells('td', row[1:])}</tr>" for row in self.rows
+            f"<tr><th {LEFT}>{html.escape(row[0])}</th>{cells('td', row[1:])}</tr>"
+            for row in self.rows
         )
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        note = f"<p>{html.escape(self.note)}</p>".replace("\n", "<br>") if self.note else ""
         return (
             f"<div><table><caption>{html.escape(self.caption)}</caption>"
             f"<thead><tr>{cells('th', self.headers)}</tr></thead><tbody>{body}</tbody></table>"

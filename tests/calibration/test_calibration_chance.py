@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 import probaudit as pb
+from probaudit.calibration import null as nulls
 from probaudit.calibration.fine_grid import FineGrid
+from probaudit.calibration.null import KEPT_DRAWS, BinomialNull
 from probaudit.calibration.views import grids_of
 from probaudit.engines.memory import summary
 from probaudit.states import CELLS, Plan
@@ -228,3 +230,26 @@ def test_the_null_of_a_pass_is_that_of_the_test():
         assert found.null_mean == pytest.approx(test.null_mean, rel=0.05)
         assert found.null_high == pytest.approx(test.null_high, rel=0.05)
         assert found.p_value == pytest.approx(test.p_value, abs=0.06)
+
+
+def test_a_null_simulates_the_same_labels_once_and_forgets_old_ones(monkeypatch):
+    cell, rows, mean = np.array([0, 0, 1]), np.array([40, 60, 50]), np.array([0.2, 0.4, 0.8])
+    weight = rows * 1.0
+    draws, draw_hits = [], nulls.draw_hits
+
+    def counted(*arguments):
+        draws.append(1)
+        return draw_hits(*arguments)
+
+    monkeypatch.setattr(nulls, "draw_hits", counted)
+    kept = BinomialNull(cell, rows, weight, weight, mean)
+    gaps = np.array([0.1, -0.1])
+    found = [kept.noise(np.zeros(2), 50, 0), kept.noise(gaps, 50, 0)]
+    calibrated = kept.calibrated(50, 0)
+    assert len(draws) == KEPT_DRAWS == 2
+    gap = calibrated.outputs - calibrated.targets
+    np.testing.assert_allclose(gap, found[0], atol=1e-12)
+    for seed in range(3):
+        kept.noise(gaps, 50, seed)
+    assert len(kept.memo) == KEPT_DRAWS
+    np.testing.assert_array_equal(kept.noise(gaps, 50, 0), found[1])

@@ -27,6 +27,7 @@ from probaudit.calibrators.region_boosting import (
     Booster,
     Learning,
     RegionRows,
+    _cell_matrix,
     near,
     quantile_edges,
 )
@@ -382,3 +383,15 @@ def test_selection_judges_groups_that_overlap():
         pb.calibration_loss(rows, calibrator=PerGroup(), groups=("old", "rural"))
     with pytest.raises(InputError, match=r"`groups`.*one of the columns"):
         pb.calibration_loss(rows, calibrator=MultiCalibration(), groups=("old", "absent"))
+
+
+def test_sums_by_cell_leave_out_rows_without_one():
+    rng = np.random.default_rng(0)
+    sizes, values = [3, 5], rng.normal(size=(200, 4))
+    cells = np.column_stack([rng.integers(-1, size, 200) for size in sizes])
+    direct = [
+        values[cells[:, k] == cell].sum(axis=0)
+        for k, size in enumerate(sizes)
+        for cell in range(size)
+    ]
+    np.testing.assert_allclose(_cell_matrix(cells, sizes) @ values, direct, rtol=1e-12)

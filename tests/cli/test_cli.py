@@ -326,6 +326,31 @@ def test_features_and_groups(tmp_path):
     assert run("audit", tmp_path / "rows.csv", "--probs", "p", "--groups", "nothing").exit_code == 2
 
 
+def test_lines_have_no_blanks_at_their_ends(file):
+    for command in (["audit", file], ["audit", file, "--full"], ["compare", file, file]):
+        text = run(*command, *(["--name", "a", "--name", "b"] if command[0] == "compare" else []))
+        assert text.exit_code == 0, text.output
+        assert not [line for line in text.output.splitlines() if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.parametrize(
+    "words", ["--help", "audit nö_日.csv", "compare {file} {file} --name − --name →"]
+)
+def test_help_and_errors_without_signs(file, encoding, words):
+    """No command fails because a terminal lacks a sign."""
+    given = words.format(file=file).split()
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "60"}
+    done = subprocess.run(
+        [sys.executable, "-m", "probaudit", *given], capture_output=True, env=environment
+    )
+    assert done.returncode == (2 if "nö" in words else 0), done.stderr
+    assert b"Traceback" not in done.stderr
+    assert done.stdout or done.stderr
+    if "→" in words:
+        assert "'->'" in done.stdout.decode(encoding)
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
 def test_a_terminal_without_signs_gets_ascii(file, encoding):
     command = [sys.executable, "-m", "probaudit", "audit", str(file), "--full"]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import probaudit as pb
 from probaudit import calibrators
+from probaudit.audits.decision import rates
 from probaudit.calibration import paired, resampling
 from probaudit.choices.lenses import View
 from probaudit.cli.commands import app
@@ -22,7 +23,7 @@ from probaudit.comparisons.same_rows import read_models
 from probaudit.diagrams.aligned import AlignedReliability
 from probaudit.estimate import Estimate
 from probaudit.report.comparison_terminal import render
-from probaudit.text import number
+from probaudit.text import number, percent
 from tests.conftest import softmax
 
 
@@ -240,8 +241,9 @@ def test_the_same_model_twice_is_not_distinguishable(world):
     got = compare({"a": world.cal, "b": world.cal.copy()}, world.y, repair=False, resamples=50)
     assert got.ranks["log_score"] == {"a": 1, "b": 1}
     assert all((float(x), *x.interval) == (0, 0, 0) for x in got.differences["b"].values())
-    assert got.headline.endswith("'a' and 'b' are identical.")
-    assert repr(got).count("unclear") == 1  # which the foot explains
+    assert got.headline == "Choose either: 'a' and 'b' are identical."
+    assert (got.decision.grade, got.decision.words, got.decision.sentence) == ("tied", "Tied", "")
+    assert got.to_text().count("unclear") == 1  # which the foot explains
     assert rules(got) == {"best_by_score"}
     assert not any(matrix.any() for matrix in got.lower.values())
 
@@ -262,13 +264,19 @@ def test_ranks_and_the_reference(world, found):
 
 
 def test_words_of_a_clear_winner(found):
-    assert texts(found, "best_by_score")[0].startswith("'cal' has the best log loss")
-    gap = found.differences["cal"]["log_score"]
-    (text,) = texts(found, "against_reference")
-    assert text.startswith(
-        f"Log loss against 'raw': 'cal' {-gap:.3f} lower (95% interval {-gap.high:.3f} to "
-        f"{-gap.low:.3f}, {-gap / found['raw']['log_score']:.1%}), 'mean' "
+    decision, gap = found.decision, found.differences["cal"]["log_score"]
+    assert found.headline == decision.headline == "Use 'cal'."
+    assert (decision.grade, decision.words, decision.level) == ("use", "Clear choice", "good")
+    grid = found.grids["cal"]
+    says, right = rates(grid.outputs.sum() / grid.weight.sum(), found["cal"]["accuracy"])
+    assert decision.sentence == (
+        f"Its log loss, {found['cal']['log_score']:.3f}, is {-gap:.3f} lower (95% interval "
+        f"{-gap.high:.3f} to {-gap.low:.3f}, {-gap / found['raw']['log_score']:.1%}) than that of "
+        f"'raw'. It says {says} on average and is right {right} of the time."
     )
+    assert texts(found, "best_by_score") == [decision.text]
+    (text,) = texts(found, "against_reference")
+    assert text.startswith("Log loss against 'raw': 'mean' ")  # the decision tells that of 'cal'
     (text,) = texts(found, "accuracy_hides_it")
     assert text.startswith("'cal' ")
     assert not rules(found) & {
@@ -285,9 +293,12 @@ def test_words_within_chance(world):
     near = softmax(np.log(world.cal) + noise)
     got = compare({"a": world.cal, "b": near}, world.y, repair=False, resamples=50)
     gap = got.differences["b"]["log_score"]
-    assert got.headline.endswith(
-        f"'a' and 'b' are tied on 2,000 rows (difference {number(gap, 3)}, 95% interval "
-        f"{number(gap.low, 3)} to {number(gap.high, 3)})."
+    assert got.headline == "Choose either: 'a' and 'b' are tied."
+    low, high = sorted([-gap.low, -gap.high] if gap < 0 else [gap.low, gap.high])
+    assert got.decision.sentence == (
+        f"2,000 rows cannot tell them apart: the log loss of 'b' is {number(abs(gap), 3)} "
+        f"{'lower' if gap < 0 else 'higher'} (95% interval {number(low, 3)} to {number(high, 3)}, "
+        f"{percent(abs(gap) / got['a']['log_score'])}) than that of 'a'."
     )
     assert not rules(got) & {"against_reference", "accuracy_hides_it", "ece_and_score_disagree"}
     assert got.ranks["log_score"] == {"a": 1, "b": 1}
@@ -311,10 +322,11 @@ def test_infinite_log_scores(world):
     assert "in 1 row" in got.findings[0].text
     assert got.differences["b"]["log_score"] == np.inf
     assert got.ranks["log_score"] == {"a": 1, "b": 2}
-    assert "that of 'b' is infinite. By the Brier score, " in got.headline
+    assert "; that of 'b' is infinite. By the Brier score, " in got.decision.sentence
     both = compare({"a": zero, "b": zero}, world.y, repair=False, resamples=50)
     assert np.isnan(both.differences["b"]["log_score"])
-    assert "Brier score" in texts(both, "best_by_score")[0]
+    assert both.decision.score == "brier_score"
+    assert both.headline == "Choose either: 'a' and 'b' are identical."
     json.loads(both.to_json())
 
 
@@ -325,15 +337,16 @@ def test_an_infinite_log_score_is_worse_even_with_a_better_brier_score(world):
     row = int(np.flatnonzero(world.y == 0)[0])
     zero[row] = [0, 0.5, 0.5]
     options = {"repair": False, "resamples": 50, "costs": 1 - np.eye(3)}
-    got = compare({"raw": world.mcs, "zero": zero}, world.y, **options)
+    sharp = softmax(2 * np.log(world.cal))
+    got = compare({"sharp": sharp, "zero": zero}, world.y, **options)
     assert got.differences["zero"]["brier_score"].high < 0
-    words = "'raw' has the best log loss"
-    assert got.headline.startswith(words)
-    assert "that of 'zero' is infinite. By the Brier score, 'raw' is worse: " in got.headline
+    assert got.headline == "Use 'sharp'."
+    words = "that of 'zero' is infinite. By the Brier score, 'sharp' is worse: "
+    assert words in got.decision.sentence
     assert "accuracy_hides_it" not in rules(got)
-    other = compare({"raw": world.mcs, "zero": zero}, world.y, reference="zero", **options)
+    other = compare({"sharp": sharp, "zero": zero}, world.y, reference="zero", **options)
     # the share is that of the other model, whichever is the reference
-    assert other.headline == got.headline
+    assert other.decision.text == got.decision.text
 
 
 def test_infinite_log_scores_of_all_leave_the_brier_score(world):
@@ -342,7 +355,7 @@ def test_infinite_log_scores_of_all_leave_the_brier_score(world):
     for p in models.values():
         p[int(np.flatnonzero(world.y == 0)[0])] = [0, 0.5, 0.5]
     got = compare(models, world.y, repair=False, resamples=50, costs=1 - np.eye(3))
-    assert "has the best Brier score" in got.headline
+    assert got.decision.sentence.startswith("Its Brier score, ")
     (text,) = texts(got, "infinite_log_score")
     assert text == (
         "'raw' (1) and 'cal' (1) gave the true class probability 0 in some of 2,000 rows: their "
@@ -355,8 +368,47 @@ def test_infinite_log_scores_of_all_leave_the_brier_score(world):
 def test_the_best_is_only_said_to_be_clear_of_those_it_is_clear_of(found):
     matrix = np.array([[False, False, False], [True, False, False], [True, False, False]])
     unclear = replace(found, lower=dict(found.lower) | {"log_score": matrix})
-    assert unclear.headline.endswith("no other is clearly better.")
-    assert found.headline.endswith("clearly better than every other model.")
+    assert unclear.headline == "Use 'cal': no other model is clearly better."
+    assert (unclear.decision.words, unclear.decision.clear) == ("Best, not clearly", False)
+    assert found.decision.clear
+
+
+def test_use_none_that_is_no_better_than_the_base_rate():
+    y = np.repeat([0, 1], [700, 300])
+    models = {"half": np.full(1000, 0.5), "upside down": np.where(y == 1, 0.3, 0.6)}
+    got = compare(models, y, repair=False, resamples=20)
+    assert got.headline == "Use none of these models as they are."
+    assert (got.decision.grade, got.decision.level) == ("do_not_use", "bad")
+    ratio = float(got["half"]["log_score.normalized"])
+    assert ratio == pytest.approx(np.log(2) / pb.Log().entropy(np.array([0.7, 0.3])))
+    words = f"the best log loss, that of 'half', is {ratio:.2f} times as large."
+    assert words in got.decision.sentence
+    assert "It predicts 50% on average, 30% happened." in got.decision.sentence
+
+
+def test_recalibration_may_change_the_order():
+    """The model that knows more is too extreme: worse as it is, and better after recalibration."""
+    rng = np.random.default_rng(0)
+    known, noise = rng.normal(size=4000) * 2, rng.normal(size=4000)
+    y = (rng.random(4000) < 1 / (1 + np.exp(-known))).astype(int)
+    models = {"extreme": 1 / (1 + np.exp(-4 * known)), "vague": 1 / (1 + np.exp(noise - known))}
+    got = compare(models, y, resamples=20)
+    assert got.ranks["log_score"] == {"extreme": 2, "vague": 1}
+    assert got.headline == "Recalibrate these models before you choose one."
+    assert (got.decision.grade, got.decision.models) == ("recalibrate", ("vague",))
+    after = {name: number(got[name]["log_score.calibrated"], 3) for name in models}
+    assert got.decision.sentence.endswith(
+        f"After bias-corrected temperature, 'extreme' has the lowest log loss, {after['extreme']}, "
+        f"against {after['vague']} of 'vague'."
+    )
+    bad = {"extreme": 1 / (1 + np.exp(-9 * known)), "flipped": 1 / (1 + np.exp(2 * known))}
+    none = compare(bad, y, resamples=20).decision
+    assert (none.grade, none.headline) == ("recalibrate", got.headline)
+    assert none.sentence.startswith("As they are, none is better than the base-rate forecast: ")
+    one = compare({"vague": models["vague"], "worse": models["vague"] ** 3}, y).decision
+    assert one.headline == "Use 'vague', and recalibrate it first."
+    share = percent(got["vague"]["calibration_loss.relative"])
+    assert one.sentence.endswith(f"; bias-corrected temperature removes {share} of its log loss.")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
@@ -535,17 +587,21 @@ def test_a_weight_that_differs_is_named():
 
 
 def test_text_json_flat_and_frame(found, tmp_path):
-    text = repr(found)
+    text = found.to_text()
     for words in (
         "3 models, 2,000 rows, 3 classes",
         "SmoothECE",
         "sharpness gap",
-        "differences from 'raw'",
+        "cal minus raw",
         "better",
         "rank",
     ):
         assert words in text
-    assert max(map(len, text.splitlines())) <= 110
+    short = " ".join(repr(found).split())
+    assert found.headline in short
+    assert found.decision.sentence in short
+    assert len(repr(found).splitlines()) <= 20
+    assert max(map(len, [*text.splitlines(), *repr(found).splitlines()])) <= 100
     assert json.loads(found.to_json())["headline"] == found.headline
     plain = json.loads(found.to_json(tmp_path / "out.json"))
     assert plain == json.loads((tmp_path / "out.json").read_text())
@@ -585,9 +641,8 @@ def test_names_and_titles_are_whole_in_80_columns():
         "rank",
     ):
         assert any(title in line for line in lines), title
-    assert sum(line.startswith("threshold_model ") for line in lines) == 3
-    first = [line[:18].strip() for line in lines]
-    assert "gradient_boosting_machine" in "".join(first)
+    assert sum(line.startswith("threshold_model ") for line in lines) >= 3
+    assert sum(line.startswith("gradient_boosting_machine ") for line in lines) >= 3
 
 
 def test_a_plot_has_a_panel_for_each_model_with_its_ece(found):
@@ -635,13 +690,13 @@ def test_one_file_with_several_models(world, tmp_path):
         f"b_{k}": np.log(world.cal[:300, k]) for k in range(3)
     }
     pd.DataFrame({"label": world.y[:300]} | columns).to_parquet(path)
-    result = run(path, "--probs", "a_*", "--logits", "b_*")
+    models = ("--probs", "a_*", "--logits", "b_*")
+    result = run(path, *models, "--full")
     assert result.exit_code == 0, result.output
-    assert "differences from 'a'" in result.output
-    assert (
-        "differences from 'old'"
-        in run(path, "--probs", "a_*", "--logits", "b_*", "--name", "old", "--name", "new").output
-    )
+    assert "b minus a" in result.output
+    named = run(path, *models, "--name", "old", "--name", "new", "--full")
+    assert "new minus old" in named.output
+    assert "minus" not in run(path, *models).output
 
 
 def test_models_are_taken_in_the_order_of_the_command_line(world, tmp_path):

@@ -63,7 +63,7 @@ def test_the_grids_and_the_words_are_of_the_event(risks, found):
     assert grid.targets.sum() == (y == "yes").sum()
     assert grid.outputs.sum() == pytest.approx(p.sum())
     assert found.top_grids["a"].outputs.sum() == pytest.approx(np.maximum(p, 1 - p).sum())
-    text, page = repr(found), found.to_html()
+    text, page = found.to_text(), found.to_html()
     assert "judged: probability of class yes" in text
     assert "calibration errors: of the probability of class yes" in text
     assert "risk too high" in text
@@ -253,7 +253,7 @@ def test_diagrams_of_several_models():
         frame, alone = several.to_frame(), function(world.y, world.cal, resamples=20)
         own = frame[frame.model == "calibrated"]
         assert own[columns].tolist() == alone.name.tolist()
-        assert own.error.tolist() == alone.error.tolist()
+        assert own["calibration error"].tolist() == alone.error.tolist()
         assert several.plot().axes_
         assert several.picture().panels[0].y.categories == several.groups
 

@@ -157,16 +157,14 @@ def test_at_most_three_findings_and_each_once(found):
         f.rule for f in every if f.rule != "best_by_score"
     )
     assert [section.name for section in page.sections] == [
-        "overview",
-        "verdict",
-        "models",
-        "differences",
-        "diagrams",
-        "notes",
-        "provenance",
+        "summary",
+        "calibration",
+        "numbers",
+        "paper",
+        "methods",
     ]
     assert got.to_dict()["notes"][0]["rule"] == got.notes[0].rule
-    text = " ".join(repr(got).split())
+    text = " ".join(got.to_text().split())
     for finding in every:
         assert text.count(finding.text) == 1, finding.rule
 

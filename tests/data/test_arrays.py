@@ -17,6 +17,7 @@ from probaudit.data.arrays import (
     as_numbers,
     is_missing,
     named_columns,
+    row_reduced,
     spacing,
 )
 from probaudit.data.classes import in_class_order
@@ -379,3 +380,12 @@ def test_columns_must_have_names():
 )
 def test_names_in_the_order_of_the_classes(names, classes, expected):
     assert in_class_order(names, classes) == expected
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 7, 8, 10])
+@pytest.mark.parametrize("operation", [np.add, np.maximum])
+def test_reduced_rows_have_the_bits_of_numpy(columns, operation):
+    rng = np.random.default_rng(columns)
+    table = rng.normal(size=(1000, columns)) * np.exp(rng.normal(0, 5, (1000, 1)))
+    expected = operation.reduce(table, axis=1, keepdims=True)
+    np.testing.assert_array_equal(row_reduced(operation, table), expected, strict=True)

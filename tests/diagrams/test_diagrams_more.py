@@ -200,7 +200,7 @@ def test_a_grouping_diagram_shows_every_thick_region_once(grouped):
             np.flatnonzero((found.region_stated == x) & (found.region_observed == y))[0]
             for x, y in zip(mark.x, mark.y, strict=True)
         ]
-        np.testing.assert_array_equal(mark.size, found.region_rows[rows])
+        np.testing.assert_array_equal(mark.size, found.region_rows[rows] / found.region_rows.max())
         np.testing.assert_array_equal(mark.low, found.region_low[rows])
         assert (found.region_differs[rows] == (mark.role != "null")).all()
         side = found.region_observed[rows] - found.observed[found.region_bin[rows]]
@@ -283,7 +283,7 @@ def test_invalid_risk_curves_raise(binary):
         np.ones(20, int), np.linspace(0.1, 0.9, 20), calibrator="none", normalize=False
     )
     assert (only.naive == 0).all()
-    assert np.isnan(only.columns()["normalized"]).all()
+    assert np.isnan(only.columns()["risk / risk of the same decision for all"]).all()
 
 
 # Decision regions
@@ -816,20 +816,20 @@ def test_rows_of_weight_zero_are_left_out(function):
     whole = diagrams.named(function)(y, p, sample_weight=kept * 1.0, **choices)
     part = diagrams.named(function)(y[kept], p[kept], **some)
     names = {
-        "share",
+        "share of rows",
         "predicted",
         "observed",
         "confidence",
         "accuracy",
-        "risk",
-        "cost",
+        "Bayes risk",
+        "error rate",
+        "part of the risk",
         "rows",
-        "weight",
-        "error",
+        "calibration error",
         "threshold",
     }
     if function == "top_k_diagram":  # boxes are of all rows
-        names = {"accuracy", "confidence"}
+        names = {"accuracy", "mean confidence"}
     for name in names & set(whole.columns()):
         np.testing.assert_allclose(
             whole.columns()[name], part.columns()[name], rtol=1e-9, atol=1e-12

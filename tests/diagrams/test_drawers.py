@@ -1,18 +1,22 @@
 """Both drawers draw every diagram of the package; tests compare marks, not pixels."""
 
+import base64
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from matplotlib import rc_context, rcParams
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 import probaudit as pb
 from probaudit import diagrams
 from probaudit.diagrams import palette, picture, vega_drawer
+from probaudit.diagrams.diagram import HIGH, LOW
 from probaudit.diagrams.matplotlib_drawer import draw
 from probaudit.diagrams.picture import Axis, Band, Bars, Line, Panel, Picture, Points, Rule, Text
 
@@ -60,7 +64,7 @@ EVERYTHING = Picture(
                     X,
                     X - 0.05,
                     X + 0.05,
-                    size=np.array([1, 2, 4]),
+                    size=np.array([0.25, 0.5, 1.0]),
                     role="observed",
                     name="observed",
                 ),
@@ -128,6 +132,20 @@ def test_every_diagram_has_a_display():
     assert set(diagrams.DISPLAYS.values()) == set(CALLS)
 
 
+def test_tables_have_names_for_people(found):
+    columns = found.columns()
+    assert len({len(column) for column in columns.values()}) == 1
+    assert not {"low", "high", "null", "stated", "left", "right", "share"} & set(columns)
+    assert not any("_" in name or not name for name in columns)
+    assert set(found.percents) <= set(columns)
+    places = {name: k for k, name in enumerate(columns)}
+    if LOW in places:  # right after its number, before the other end
+        assert places[HIGH] == places[LOW] + 1
+    shares = [panel for panel in found.picture().panels if panel.x.percent or panel.y.percent]
+    if shares and not any(panel.histogram for panel in shares) and len(columns) > 2:
+        assert found.percents, "the axis is in percent, the table is not"
+
+
 def same(found, expected):
     np.testing.assert_allclose(
         np.asarray(found, float), np.asarray(expected, float), rtol=1e-5, atol=1e-12
@@ -180,9 +198,8 @@ def test_matplotlib_draws_the_marks(found):
                 points = next(collections)
                 same(points.get_offsets(), np.column_stack([mark.x, mark.y]))
                 if mark.size is not None:
-                    same(
-                        points.get_sizes() / points.get_sizes().max(), mark.size / np.max(mark.size)
-                    )
+                    largest = (1.8 * rcParams["lines.markersize"]) ** 2
+                    same(points.get_sizes() / largest, np.maximum(mark.size, 0.2))
             elif isinstance(mark, Bars):
                 for left, right, bottom, top in zip(
                     mark.left, mark.right, mark.bottom, mark.top, strict=True
@@ -231,8 +248,8 @@ def test_vega_draws_the_marks(found):
                 same(column(layer, "y"), mark.y)
                 if isinstance(mark, Points) and mark.size is not None:
                     same(
-                        np.array(column(layer, "size")) / max(column(layer, "size")),
-                        mark.size / np.max(mark.size),
+                        np.array(column(layer, "size")) / 300,
+                        np.maximum(mark.size, 40 / 300),
                     )
             elif isinstance(mark, (Band, Bars)):
                 ends = {"x": "x", "y": "low", "y2": "high"}
@@ -276,19 +293,25 @@ def test_altair_accepts_the_specification():
     """`from_dict` validates against the schema of Vega-Lite."""
     import altair as alt
 
-    several, one = (
-        Given(EVERYTHING).chart(),
-        Given(Picture(EVERYTHING.panels[:1], "One", "one")).chart(theme="dark"),
-    )
-    assert isinstance(several, alt.ConcatChart)
-    assert isinstance(one, alt.LayerChart)
-    assert json.dumps(several.to_dict(), allow_nan=False)
+    several = Given(EVERYTHING).to_vega_lite()
+    one = Given(Picture(EVERYTHING.panels[:1], "One", "one")).to_vega_lite(theme="dark")
+    assert isinstance(alt.Chart.from_dict(several), alt.ConcatChart)
+    assert isinstance(alt.Chart.from_dict(one), alt.LayerChart)
+    assert several["$schema"] == alt.SCHEMA_URL.replace(alt.SCHEMA_VERSION, "v6")
+    assert json.dumps(several, allow_nan=False)
 
 
-def test_svg_has_text_and_marks(found):
-    """Vega compiles and runs the specification; titles, names and axes appear as text."""
-    svg = vega_drawer.image(found.picture(), "svg").decode()
+def vega_svg(shown):
+    """Vega compiles and runs the specification."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(vega_drawer.document(shown))
+
+
+def test_svg_of_vega_has_text_and_marks(found):
+    """Titles, names and axes appear as text."""
     shown = found.picture()
+    svg = vega_svg(shown)
     words = "".join(part.split("<")[0] for part in svg.split(">"))
     texts = [shown.title, shown.caption] + [
         text for p in shown.panels for text in (p.x.title, p.y.title, p.title)
@@ -303,7 +326,7 @@ def escaped(text):
 
 
 def test_names_are_text():
-    svg = vega_drawer.image(EVERYTHING, "svg").decode()
+    svg = vega_svg(EVERYTHING)
     assert "</script>" not in svg
     assert "Everything <b>" not in svg
     for name in EVERYTHING.panels[2].y.categories:
@@ -336,10 +359,12 @@ def test_widths():
 
 def test_themes_differ_only_in_the_configuration():
     one = Picture(EVERYTHING.panels[1:2], "One", "one")
-    light, dark = (vega_drawer.chart(one, theme=name).to_dict() for name in ("light", "dark"))
+    light, dark = (vega_drawer.document(one, theme=name) for name in ("light", "dark"))
     assert light.pop("config") != dark.pop("config")
     assert light == dark
-    assert vega_drawer.theme(True)["axis"].keys() == vega_drawer.theme(False)["axis"].keys()
+    assert (
+        vega_drawer.configured(True)["axis"].keys() == vega_drawer.configured(False)["axis"].keys()
+    )
 
 
 def contrast(one, other):
@@ -358,7 +383,7 @@ def contrast(one, other):
 def test_text_has_contrast():
     """At least 4.5 to 1 for text (WCAG 2.2, 1.4.3), on the page's backgrounds."""
     for dark, paper in ((False, "#ffffff"), (True, "#16181d")):
-        config = vega_drawer.theme(dark)
+        config = vega_drawer.configured(dark)
         for part in ("axis", "legend", "title", "text"):
             for key, value in config[part].items():
                 if key.lower().endswith("color") and not key.startswith(("grid", "tick", "domain")):
@@ -400,23 +425,54 @@ def test_drawing_into_given_axes():
 
 def test_save(tmp_path):
     shown = Given(EVERYTHING)
-    for kind, start in ((".png", b"\x89PNG"), (".svg", b"<svg"), (".pdf", b"%PDF")):
+    for kind, start in ((".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")):
         shown.save(tmp_path / f"a{kind}")
-        assert (tmp_path / f"a{kind}").read_bytes().startswith(start)
-    assert len(list(tmp_path.iterdir())) == 3  # nothing temporary is left
+        content = (tmp_path / f"a{kind}").read_bytes()
+        assert content.startswith(start)
+        shown.save(tmp_path / f"b{kind}")
+        assert (tmp_path / f"b{kind}").read_bytes() == content
+    assert len(list(tmp_path.iterdir())) == 6  # nothing temporary is left
     with pytest.raises(pb.InputError, match=r"\.png"):
         shown.save(tmp_path / "a.jpeg")
     with pytest.raises(pb.InputError, match="folder"):
         shown.save(tmp_path / "none" / "a.png")
 
 
+def png_size(content):
+    """Width and height in the header of a PNG file."""
+    return int.from_bytes(content[16:20]), int.from_bytes(content[20:24])
+
+
+def test_files_have_the_size_and_fonts_that_were_asked_for(tmp_path):
+    shown = Given(Picture(EVERYTHING.panels[1:2], "Rows <b>", "all & rows"))
+    with rc_context({"figure.figsize": (5, 3), "figure.dpi": 100, "svg.fonttype": "none"}):
+        for name, options in (("a", {}), ("b", {"compact": True, "title": "Ours"})):
+            shown.save(tmp_path / f"{name}.png", **options)
+            shown.save(tmp_path / f"{name}.svg", **options)
+    with rc_context({"figure.figsize": (5, 3), "savefig.dpi": 50}):
+        shown.save(tmp_path / "c.png")
+    sizes = [png_size((tmp_path / f"{name}.png").read_bytes()) for name in "abc"]
+    assert sizes[0] == (1000, 600)  # twice figure.dpi
+    assert sizes[1][0] == 660  # 3.3 inches
+    assert sizes[2] == (250, 150)
+    first, second = ((tmp_path / f"{name}.svg").read_text() for name in "ab")
+    assert ">Rows &lt;b&gt;</text>" in first
+    assert ">Ours</text>" in second
+    for content in (first, second):
+        assert "<dc:description>all &amp; rows</dc:description>" in content
+    with pytest.raises(TypeError, match="colour"):
+        shown.save(tmp_path / "d.svg", colour="red")
+    assert not (tmp_path / "d.svg").exists()
+
+
 def test_notebook():
     page = Given(EVERYTHING)._repr_html_()
-    assert page.startswith('<img alt="All marks &amp; &quot;axes&quot;" width="')
-    assert page.count("<") == 1
-    # laid out for a font that may be missing, an SVG image would be clipped
-    assert "data:image/png;base64," in page
-    assert vega_drawer.IMAGE_FONT.split(",")[0] in vega_drawer.image(EVERYTHING, "svg").decode()
+    start = '<figure style="margin:0"><img alt="All marks &amp; &quot;axes&quot;" width="'
+    assert page.startswith(start)
+    assert f"<figcaption>{EVERYTHING.caption}</figcaption></figure>" in page
+    assert page.count("<") == 5
+    width, content = re.search('width="([0-9]+)".*base64,([^"]+)"', page).groups()
+    assert png_size(base64.b64decode(content))[0] == 2 * int(width)
 
 
 def test_frame(monkeypatch):
@@ -463,14 +519,16 @@ def test_displays():
 def test_nothing_heavy_or_global_is_touched():
     script = """
 import sys, probaudit, probaudit.diagrams as d
-heavy = {"matplotlib", "altair", "vl_convert", "scipy", "sklearn", "numba", "pandas"}
+heavy = {"matplotlib", "scipy", "sklearn", "numba", "pandas"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 found = d.reliability_diagram([0, 1, 1, 0], [0.2, 0.8, 0.6, 0.4])
-assert not {"matplotlib", "altair", "vl_convert"} & set(sys.modules)
+assert "matplotlib" not in sys.modules
 import matplotlib
 before = matplotlib.rcParams.copy()
 found.plot()._repr_png_()
-assert "matplotlib.pyplot" not in sys.modules
+found._repr_html_()
+found.to_vega_lite()
+assert not {"matplotlib.pyplot", "altair", "vl_convert"} & set(sys.modules)
 assert matplotlib.rcParams.copy() == before
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=100)

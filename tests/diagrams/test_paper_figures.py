@@ -1,5 +1,7 @@
 """Figures for papers: displays inside given axes, rcParams, overlays, folds and options."""
 
+import itertools
+
 import numpy as np
 import pytest
 from cycler import cycler
@@ -10,8 +12,10 @@ from matplotlib.figure import Figure
 import probaudit as pb
 from probaudit import diagrams
 from probaudit.diagrams import palette
+from probaudit.diagrams.matplotlib_drawer import draw
+from probaudit.diagrams.picture import Axis, Panel, Picture, Points
 
-from .test_drawers import CALLS, TWO
+from .test_drawers import CALLS, THREE, TWO
 
 OVERLAID = (
     "ReliabilityDisplay",
@@ -174,15 +178,196 @@ def test_given_colours_and_cleared_axes():
     assert legend_names(ax) == ["B", "95% range if calibrated"]
 
 
-def test_overlays_that_would_hide_something():
+def two(function, *rows, **choices):
+    """The diagrams of two models on the same rows."""
+    return [diagrams.named(function)(TWO.y, p, *rows, **choices) for p in (TWO.mcs, TWO.cal)]
+
+
+OVER = {
+    "grouping_diagram": ([np.c_[TWO.y, TWO.mcs]], {"lens": pb.Binary()}),
+    "interval_wise_diagram": ([], {"resamples": 20}),
+    "loss_budget_diagram": ([np.c_[TWO.y, TWO.mcs]], {"calibrator": "none", "resamples": 20}),
+    "risk_curve_diagram": ([], {"calibrator": "none"}),
+    "top_k_diagram": ([], {"resamples": 20}),
+}
+
+
+@pytest.mark.parametrize("function", OVER)
+def test_other_diagrams_overlay_models_too(function):
+    (rows, choices), ax = OVER[function], Figure(figsize=(6, 5)).add_subplot()
+    first, second = two(function, *rows, **choices)
+    axes = first.plot(ax, name="A").axes_
+    assert second.plot(ax, name="B").axes_ == axes
+    names = [name.split(":")[0] for name in legend_names(ax)]
+    assert names.count("A") == names.count("B") >= 1
+    handles = dict(zip(legend_names(ax), ax.get_legend().legend_handles, strict=True))
+    colours = [face_or_line(h) for name, h in handles.items() if name[0] in "AB"]
+    assert len(set(colours)) == len(colours)
+
+
+def test_diagrams_of_stacked_bars_refuse_overlays():
+    for found, reason in (
+        (two("decision_regions_diagram", [[0, 1, 0.1], [5, 0, 0.1]]), "stacked bars would hide"),
+        (two("partition_composition_diagram", TWO.y == 0), "stacked bars fill"),
+    ):
+        ax = Figure().add_subplot()
+        found[0].plot(ax, name="A")
+        before = len(ax.get_children())
+        with pytest.raises(pb.InputError, match=reason) as raised:
+            found[1].plot(ax, name="B")
+        assert raised.value.argument == "ax"
+        assert len(ax.get_children()) == before
+
+
+def test_overlays_need_the_same_axes_panels_and_categories():
     ax = Figure().add_subplot()
     reliability(ax=ax)
     with pytest.raises(pb.InputError, match="same axes"):
         diagrams.SweepDisplay.from_predictions(TWO.y, TWO.mcs, ax=ax)
+    with pytest.raises(pb.InputError, match=r"same panels.*1 and 2 panels"):
+        diagrams.ScoreIntervalsDisplay.from_predictions(TWO.y, TWO.mcs, ax=ax)
+    ax, by = Figure().add_subplot(), np.where(np.arange(400) % 2, "a", "b")
+    errors = diagrams.named("group_errors_diagram")
+    errors(TWO.y, TWO.mcs, by=by, resamples=20).plot(ax)
+    other = errors(TWO.y, TWO.mcs, by=np.where(by == "a", "a", "c"), resamples=20)
+    with pytest.raises(pb.InputError, match=r"same categories.*'b \(200\)', 'c \(200\)'"):
+        other.plot(ax)
+
+
+def test_models_are_matched_by_class_and_by_group():
+    """The worst class or group of one model need not be that of the other."""
+    rng = np.random.default_rng(0)
+    y, by = rng.integers(0, 2, 3000), np.repeat(["a", "b"], 1500)
+    outputs = [np.where(by == worse, 0.9 * y, 0.5 * y + 0.2) for worse in "ab"]
+    found = [diagrams.named("group_errors_diagram")(y, p, by=by, resamples=20) for p in outputs]
+    assert found[0].name.tolist() == found[1].name.tolist()[::-1]
     ax = Figure().add_subplot()
-    diagrams.TopKDisplay.from_predictions(TWO.y, TWO.mcs, resamples=20, ax=ax)
-    with pytest.raises(pb.InputError, match="hide"):
-        diagrams.TopKDisplay.from_predictions(TWO.y, TWO.cal, resamples=20, ax=ax)
+    for one, name in zip(found, "AB", strict=True):
+        one.plot(ax, name=name)
+    shown = [text.get_text() for text in ax.get_yticklabels()]
+    assert [name[0] for name in shown] == found[0].name.tolist()
+    for one, container in zip(found, [c for c in ax.containers if len(c) == 2], strict=True):
+        widths = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in container}
+        expected = dict(zip(one.name.tolist(), one.error, strict=True))
+        drawn = {shown[place][0]: width for place, width in widths.items()}
+        assert drawn == pytest.approx(expected)
+    other = THREE.mcs * [1, 4, 1]
+    outputs = (THREE.mcs, other / other.sum(axis=1, keepdims=True))
+    classes = [diagrams.named("classwise_diagram")(THREE.y, p) for p in outputs]
+    assert classes[0].classes != classes[1].classes
+    ax = Figure(figsize=(8, 8)).add_subplot()
+    axes, _ = (one.plot(ax, name=name).axes_ for one, name in zip(classes, "AB", strict=True))
+    for name, panel in zip(classes[0].classes, axes, strict=True):
+        assert panel.get_title() == name  # errors of one model would mislead
+        drawn = {tuple(at) for c in panel.collections for at in np.round(c.get_offsets(), 9)}
+        for one in classes:
+            own = one.each[one.classes.index(name)]
+            points = np.round(np.column_stack([own.stated, own.observed]), 9)
+            assert {tuple(at) for at in points} <= drawn
+
+
+def test_bars_of_many_models_stand_side_by_side():
+    ax = Figure().add_subplot()
+    for k in range(4):
+        (one, _) = two("interval_wise_diagram", resamples=20)
+        axes = one.plot(ax, name=f"model {k}").axes_
+    bars = [bar.get_window_extent() for bar in axes[1].patches]
+    assert len(bars) == 4 * 3
+    assert not any(one.overlaps(other) for k, one in enumerate(bars) for other in bars[:k])
+    places = [bar.get_y() + bar.get_height() / 2 for bar in axes[1].patches]
+    np.testing.assert_allclose(np.mean(np.reshape(places, (4, 3)), axis=0), [0, 1, 2], atol=1e-9)
+
+
+def test_histograms_of_models_share_a_scale():
+    """Of calibration and sharpness too, where the density tells how sharp each model is."""
+    ax = Figure().add_subplot()
+    found = two("calibration_sharpness_diagram")
+    for one, name in zip(found, "AB", strict=True):
+        one.plot(ax, name=name, hist=True)
+    edges = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 101]
+    heights = [max(edge) for edge in edges if min(edge) >= 0 and max(edge) < 0.25]
+    peaks = [one.density.max() for one in found]
+    assert peaks[0] != pytest.approx(peaks[1])
+    assert heights[0] / heights[1] == pytest.approx(peaks[0] / peaks[1])
+
+
+def test_references_of_models_are_drawn_once_or_in_their_colour():
+    ax = Figure().add_subplot()
+    rows = TWO.y, np.r_[np.zeros(200, int), TWO.y[200:]]
+    for name, y in zip("AB", rows, strict=True):
+        diagrams.DecisionCurveDisplay.from_predictions(y, TWO.mcs, ax=ax, name=name)
+    dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+    assert [to_hex(line.get_color()) for line in dashed] == [
+        palette.COLOURS["reference"],
+        palette.SERIES[1].lower(),
+    ]
+    flat = [line for line in ax.lines if not np.any(line.get_ydata())]
+    assert len(flat) == 1  # to act on none is the same for all
+
+
+def test_an_overlay_keeps_the_letters_of_a_compact_figure():
+    found = diagrams.RiskCoverageDisplay.from_predictions(TWO.y, TWO.mcs, name="A", compact=True)
+    (size,) = {text.get_fontsize() for text in found.ax_.get_legend().get_texts()}
+    width = {line.get_label(): line.get_linewidth() for line in found.ax_.lines}["A"]
+    diagrams.RiskCoverageDisplay.from_predictions(TWO.y, TWO.cal, name="B", ax=found.ax_)
+    assert {text.get_fontsize() for text in found.ax_.get_legend().get_texts()} == {size}
+    assert {line.get_label(): line.get_linewidth() for line in found.ax_.lines}["B"] == width
+    assert found.figure_.get_size_inches()[0] == pytest.approx(3.3)
+
+
+def boxes_of(ax):
+    """Points and intervals of axes, in pixels."""
+    for collection in ax.collections:
+        yield from ax.transData.transform(collection.get_offsets())
+        if hasattr(collection, "get_segments"):
+            for segment in collection.get_segments():
+                yield from ax.transData.transform(np.linspace(*segment, 50))
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_the_legend_of_a_new_figure_hides_no_mark(compact):
+    """With intervals near all corners, the legend stands below the axes."""
+    y, p = np.tile([0, 1], 15), np.repeat((np.arange(15) + 0.5) / 15, 2)
+    found = diagrams.ReliabilityDisplay.from_predictions(y, p, compact=compact, hist=False)
+    found.figure_.draw_without_rendering()
+    legend = found.ax_.get_legend().get_window_extent()
+    assert not any(legend.contains(x, y) for x, y in boxes_of(found.ax_))
+    assert inside(legend, found.figure_.bbox)
+    assert legend.y1 <= found.ax_.xaxis.get_tightbbox().y0
+    width, height = found.figure_.get_size_inches()
+    assert width == pytest.approx(3.3) if compact else width >= height
+
+
+def test_a_given_place_of_the_legend_is_kept():
+    found = reliability(legend_kw={"loc": "center"})
+    found.figure_.draw_without_rendering()
+    box, area = found.ax_.get_legend().get_window_extent(), found.ax_.bbox
+    middle = [(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]
+    np.testing.assert_allclose(middle, [(area.x0 + area.x1) / 2, (area.y0 + area.y1) / 2], atol=1.5)
+
+
+@pytest.mark.parametrize("size", [(6.4, 4.8), (12, 9)])
+def test_numbers_of_narrow_axes_do_not_overlap(size):
+    x = np.array([-0.0045, 0.0047])
+    panel = Panel((Points(x, np.arange(2.0)),), Axis("x"), Axis("", categories=("a", "b")))
+    with rc_context({"figure.figsize": size}):
+        found = draw(Picture((panel,) * 4, "Narrow", "narrow"))
+    found.figure_.draw_without_rendering()
+    for ax in found.axes_:
+        low, high = ax.get_xlim()
+        shown = [t for t in ax.xaxis.get_major_ticks() if low <= t.get_loc() <= high]
+        boxes = [tick.label1.get_window_extent() for tick in shown]
+        assert boxes
+        assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
+
+
+def test_titles_of_new_figures_are_not_clipped(display):
+    for compact in (False, True):
+        display.plot(compact=compact)
+        display.figure_.draw_without_rendering()
+        (host, *_) = display.figure_.axes
+        for ax in (host, *display.axes_):
+            assert inside(ax.title.get_window_extent(), display.figure_.bbox)
 
 
 def test_title_legend_and_histogram():
@@ -229,19 +414,21 @@ def test_keywords_of_artists():
         ("sweep_diagram", {"hist": True}, "hist"),
         ("reliability_diagram", {"line_kw": {"lw": 1}}, "line_kw"),
         ("decision_curve_diagram", {"color": "red"}, "color"),
-        ("loss_budget_diagram", {"name": "A"}, "name"),
         ("loss_budget_diagram", {"legend": True}, "legend"),
+        ("loss_budget_diagram", {"legend_kw": {"ncols": 2}}, "legend_kw"),
+        ("top_k_diagram", {"color": "red"}, "color"),
         ("reliability_diagram", {"legend": False, "legend_kw": {"ncols": 2}}, "legend_kw"),
-        ("reliability_diagram", {"compact": True, "ax": "given"}, "compact"),
+        ("reliability_diagram", {"compact": True}, "compact"),
     ],
 )
 def test_no_option_is_ignored(function, options, argument):
     found = CALLS[function](diagrams.named(function))
-    if "ax" in options:
-        options = options | {"ax": Figure().add_subplot()}
+    ax = Figure().add_subplot()
     with pytest.raises(pb.InputError) as raised:
-        found.plot(**options)
+        found.plot(ax, **options)
     assert raised.value.argument == argument
+    assert not ax.has_data()  # refused before anything is drawn
+    assert not ax.child_axes
 
 
 def test_unknown_options():

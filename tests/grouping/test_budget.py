@@ -151,7 +151,8 @@ def test_repr_and_to_dict():
     found = loss_budget(world.y, world.scores, world.features, resamples=20)
     text = repr(found)
     assert "after calibration" in text
-    assert "100%" in text
+    assert "100.0%" in text
+    assert text.startswith("Loss budget of the Brier score")
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["total"]["value"] == float(found.total)
     assert plain["after"]["after"] is None

@@ -15,6 +15,7 @@ import probaudit as pb
 from probaudit.audits.finding import percent
 from probaudit.comparisons import comparison
 from probaudit.data.work import Progress
+from probaudit.diagrams.picture import Band
 from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page
@@ -119,7 +120,7 @@ def test_tables_show_the_numbers_of_the_audit(found):
 
 def test_the_diagrams_are_those_of_the_evidence(found, world):
     drawn = figures(audit_page(found))
-    first = drawn["reliability"].variants["the most probable class", "15 equal bins"]
+    first = drawn["reliability"].variants["the most probable class", "original", "15 equal bins"]
     assert first.error == pytest.approx(float(pb.calibration_error(world.y, world.mcs)), abs=1e-12)
     for figure in drawn.values():
         choices = [()]
@@ -165,14 +166,28 @@ def test_a_comparison_page(world):
     found = pb.compare({"raw": world.mcs, "calibrated": world.cal}, world.y, resamples=50)
     page = comparison_page(found, "two models")
     assert page.title == "two models"
-    assert "'calibrated' has the best log loss" in page.headline
-    rows = {row[0]: row for row in table(page, "models").rows}
+    assert page.headline == found.headline == "Use 'calibrated'."
+    assert (page.grade, page.lead) == ("Clear choice", found.decision.sentence)
+    assert found.to_markdown() in page.markdown
+    assert page.headline in page.markdown
+    rows = {row[0]: row for row in table(page, "summary").rows}
     assert any(cell.startswith(number(found["raw"]["log_score"])) for cell in rows["raw"])
-    assert [section.name for section in page.sections][:2] == ["overview", "verdict"]
+    assert [section.name for section in page.sections][:2] == ["summary", "calibration"]
     assert list(figures(page))[:2] == ["forest", "overlaid"]
     assert figures(page)["aligned"].variants[()].models == ("raw", "calibrated")
     text = as_html(page)
-    assert "calibrated: log loss" in text
+    assert "calibrated minus raw" in text
+    sharpness = figures(page)["sharpness"].variants[()]
+    tops = [one.density.max() for one in sharpness.each.values()]
+    drawn = [
+        max(
+            mark.high.max()
+            for mark in panel.marks
+            if isinstance(mark, Band) and mark.role == "density"
+        )
+        for panel in sharpness.picture().panels
+    ]
+    assert drawn[0] / drawn[1] == pytest.approx(tops[0] / tops[1])  # one scale for all models
     assert (
         json.loads(text.partition('id="figures">')[2].partition("</script>")[0])["figures"].keys()
         == figures(page).keys()
@@ -290,10 +305,11 @@ def test_wide_tables_are_split(world):
         {"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50
     )
     page = comparison_page(compared)
-    assert all(len(table(page, "models", place).headers) <= 8 for place in (0, 1, 2))
-    assert "grouping, at least" in table(page, "models", 2).headers
+    assert len(table(page, "summary").headers) <= 8
+    assert all(len(table(page, "numbers", place).headers) <= 8 for place in (0, 1))
+    assert "grouping, at least" in table(page, "numbers", 1).headers
     assert "bias-corrected temperature removes of the log loss" in texts(page)
-    assert "hidden groups cost of the Brier score" in repr(compared)
+    assert "hidden groups cost of the Brier score" in compared.to_text()
 
 
 def test_the_same_number_has_one_format_everywhere():

@@ -11,7 +11,11 @@ import pytest
 import probaudit as pb
 from probaudit.report import summary
 from probaudit.report.audit_page import audit_page
-from probaudit.report.page import Columns, Figure, LossBars, Page, Table
+from probaudit.report.decision_section import threshold_rule
+from probaudit.report.page import Columns, Figure, LossBars, Page, Table, ThresholdSlider
+from probaudit.report.threshold_words import Acting
+from probaudit.scoring.operating_points import OperatingPoints
+from probaudit.scoring.risk_coverage import risk_coverage_of
 from probaudit.text import number, percent
 
 
@@ -61,6 +65,7 @@ def test_each_quantity_is_one_number(seed):
     short, full = repr(audit), audit.to_text()
     _verdict(audit, page, found, short, full)
     _summary(audit, page, found, full)
+    _decisions(audit, page)
     if audit.repairs:
         _repairs(audit, page, found, full, rows, choices)
 
@@ -97,6 +102,55 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
     assert says == percent(found["estimates"]["predicted"]["value"])
     for bars in (block for block in shown if isinstance(block, LossBars)):
         assert bars.bars[0].label.endswith(number(log, 3))
+
+
+def _decisions(audit: pb.Audit, page: Page) -> None:
+    """The slider, the curves, `decision_curve`, `risk_coverage` and the repair agree."""
+    shown = blocks(page)
+    (slider,) = (block for block in shown if isinstance(block, ThresholdSlider))
+    rule = threshold_rule(audit)
+    best = summary.repaired(audit)
+    assert list(rule.points) == ["original", "recalibrated"][: 1 if best is None else 2]
+    for place, (name, one) in enumerate(rule.points.items()):
+        column = [[row[place] for row in at.cells] for at in slider.positions]
+        least = slider.low - 1
+        assert column == [rule.cells(one, k) for k in range(least, 99)]
+        if isinstance(rule, Acting):
+            _acting(audit, one, name, {b.name: b for b in shown if isinstance(b, Figure)})
+        else:
+            _answering(audit, one, name)
+
+
+def _acting(audit: pb.Audit, one: OperatingPoints, name: str, figures: dict[str, Figure]) -> None:
+    (curves,) = figures["net-benefit"].variants.values()
+    (risks,) = figures["risk"].variants.values()
+    curve, place = curves.curves[name], risks.names.index(name)
+    odds = one.thresholds / (1 - one.thresholds)
+    np.testing.assert_array_equal(one.hits - odds * one.false_alarms, curve.net_benefit)
+    np.testing.assert_allclose(risks.drawn[place], one.relative_cost, rtol=1e-12)
+    best = audit.recommended
+    whole = audit["predicted"] if name == "original" else best.predicted
+    everything = OperatingPoints.of(curve.event, np.array([1e-300]))
+    assert everything.predicted_hits[0] == pytest.approx(float(whole))
+    assert one.rate == pytest.approx(
+        float(audit["observed"] if name == "original" else best.observed)
+    )
+    if name == "original":
+        np.testing.assert_array_equal(curve.net_benefit, audit.decision_curve.net_benefit)
+    if audit.summary.plan.n_classes == 2 and not (curve.event.p == 0.5).any():
+        accuracy = audit["accuracy"] if name == "original" else best.accuracy
+        assert 1 - one.false_alarms[49] - one.misses[49] == pytest.approx(float(accuracy))
+
+
+def _answering(audit: pb.Audit, one: OperatingPoints, name: str) -> None:
+    best = audit.recommended
+    found = audit.risk_coverage if name == "original" else risk_coverage_of(best.out_of_fold.top)
+    accuracy = audit["accuracy"] if name == "original" else best.accuracy
+    assert one.rate == pytest.approx(float(accuracy))
+    for k in np.flatnonzero(one.acted > 0)[::10].tolist():
+        coverage = min(float(one.acted[k]), 1.0)
+        right = one.hits[k] / one.acted[k]
+        assert right == pytest.approx(float(found.accuracy_at(coverage)), abs=1e-9)
 
 
 def _repairs(

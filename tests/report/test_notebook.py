@@ -54,12 +54,16 @@ def test_a_comparison_says_everything_once():
     models = {"raw": THREE.mcs, "cal": THREE.cal, "raw²": THREE.mcs**1.0}
     found = pb.compare(models, THREE.y, resamples=50, repair=False)
     text = re.sub(r"<[^>]*>", "", found._repr_html_()).replace("&#39;", "'")
-    for finding in (*found.findings, *found.notes):
-        assert text.count(finding.text) == 1, finding.rule
+    told = [finding.text for finding in found.findings if finding is not found.best]
+    for words in (found.headline, found.decision.sentence, *told):
+        assert text.count(words) == 1, words
 
 
 REGIONS = pb.grouping_loss(WORLD.y, WORLD.scores, WORLD.features, lens=pb.Binary()).regions
 RISK = pb.risk_curve(TWO.y, TWO.mcs)
+RATES = pb.grouping_rates(WORLD.y, WORLD.scores, WORLD.features, lens=pb.Binary())
+BUDGET = pb.loss_budget(WORLD.y, WORLD.scores, WORLD.features, resamples=20)
+CHOICE = pb.select_calibrator(THREE.y, THREE.mcs, candidates=["temperature", "identity"])
 TEST = pb.calibration_test(THREE.y, THREE.mcs, resamples=99)
 TABLES = {
     "risk curve": (RISK, len(RISK.thresholds), number(RISK.risk[0])),
@@ -68,6 +72,10 @@ TABLES = {
     "decision curve": (pb.decision_curve(TWO.y, TWO.mcs), 99, "treat all"),
     "risk coverage": (pb.risk_coverage(THREE.y, THREE.mcs), 100, "excess AURC"),
     "grades": (pb.grade_table(TWO.y, TWO.mcs, scale=[0.2, 0.5]), 3, "predicted"),
+    "grouping rates": (RATES, len(RATES.region_rows), percent(RATES.region_low[0])),
+    "budget": (BUDGET, 8, number(BUDGET.after.total)),
+    "choice": (CHOICE, len(CHOICE.candidates), "* temperature"),
+    "best threshold": (pb.best_threshold(TWO.y, TWO.mcs, [[0, 1], [5, 0]]), 2, "0.167"),
     "sweep": (pb.partition_sweep(THREE.y, THREE.mcs, resamples=20), 8, "stable"),
     "validation": (
         pb.validation_table(TWO.y, TWO.mcs, groups=np.where(TWO.y == 1, "<b>", "c")),
@@ -119,6 +127,7 @@ def test_text_tables_escape_names():
     table = TextTable("a < b", ("", "x"), [["<script>", "1 & 2"]], note='"')
     assert table.html() == (
         "<div><table><caption>a &lt; b</caption><thead><tr><th></th><th>x</th></tr></thead>"
-        "<tbody><tr><th>&lt;script&gt;</th><td>1 &amp; 2</td></tr></tbody></table>"
+        '<tbody><tr><th style="text-align:left">&lt;script&gt;</th><td>1 &amp; 2</td></tr></tbody>'
+        "</table>"
         "<p>&quot;</p></div>"
     )

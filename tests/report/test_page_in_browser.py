@@ -350,6 +350,8 @@ def test_marks_stand_out_from_the_paper(browser, path, scheme):
     opened = Opened(browser, path, color_scheme=scheme)
     names = sorted({f"var(--mark-{mark[1:].lower()})" for mark in PALETTE})
     assert min(contrasts(opened, [(name, "var(--paper)") for name in names])) >= 3
+    texts = [(name.replace("--mark", "--text"), "var(--paper)") for name in names]
+    assert min(contrasts(opened, texts)) >= 4.5
     labels = [(Segment(1, "", role).on_dark, Segment(1, "", role).fill) for role in COLOUR_OF]
     pairs = [(fill, "var(--on-dark)" if white else "#000000") for white, fill in labels]
     assert min(contrasts(opened, pairs)) >= 4.5

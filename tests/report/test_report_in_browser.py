@@ -122,6 +122,24 @@ def test_controls_work_by_keyboard(opened):
     page.wait_for_selector(f"#reliability:not([data-shown='{shown}'])")
 
 
+def test_a_click_on_a_class_opens_its_diagram(opened):
+    page = opened.page
+    page.locator("#class-rates").scroll_into_view_if_needed()
+    other = page.locator("#class-reliability")
+    names = other.locator("select").first.locator("option").all_text_contents()
+    for place, target in ((1, "circle"), (2, "label")):
+        shown = other.get_attribute("data-shown")
+        if target == "label":
+            page.locator("#class-rates .chart .role-axis-label text").last.click(force=True)
+        else:
+            # the hollow points of what the model says come first
+            page.locator("#class-rates .chart .mark-symbol path").nth(place).click(force=True)
+        page.wait_for_selector(f"#class-reliability:not([data-shown='{shown}'])")
+        assert other.get_attribute("data-shown").split(",")[0] == str(place)
+        assert other.locator(".chart-title").text_content() == f"Reliability of {names[place]}"
+    assert opened.said == []
+
+
 def test_hovering_shows_the_numbers(opened):
     figure = opened.page.locator("#reliability")
     figure.scroll_into_view_if_needed()

@@ -16,6 +16,7 @@ from ..data.arrays import named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.populations import Crossing, crossings
 from ..data.predictions import Predictions
+from ..data.work import one_blas_thread
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..engines.row_source import RowSource
@@ -165,6 +166,7 @@ def audit_source(
     return audit_evidence(evidence, **choices)
 
 
+@one_blas_thread()
 def audit_evidence(
     evidence: Evidence,
     *,

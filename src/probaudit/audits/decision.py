@@ -178,7 +178,7 @@ def agreement_words(case: Case) -> str:
     """What the model says on average and what happened, with the direction of the error."""
     risk, estimates = case.validation, case.estimates
     says, happened, gap = (estimates[name] for name in ("predicted", "observed", "gap"))
-    first, second = _rates(says, happened)
+    first, second = rates(says, happened)
     if risk is not None and not case.pairs:
         sure = risk.adjusted <= CLEAR
         text = f"predicts {first} on average, {second} happened"
@@ -198,7 +198,7 @@ def _with_slope(risk: Validation, text: str) -> str:
     return f"{capitalised(text)}, but risks are {how} (calibration slope {number(slope, 2)})."
 
 
-def _rates(*shares: float) -> list[str]:
+def rates(*shares: float) -> list[str]:
     """Shares in whole percent; to 0.1% if one is below 10% or if they would look equal."""
     whole = [whole_percent(x) for x in shares]
     near = len(set(whole)) < len(whole) and len(set(map(percent, shares))) > 1
@@ -232,7 +232,8 @@ def _too_few_words(case: Case, needed: int | None) -> str:
         return "These rows have a single outcome." if case.one_outcome else ""
     if math.isnan(case.effective_rows):
         return "All rows are in one cluster, so that nothing is known about others."
-    share = percent(case.material)
+    exact = math.isclose(100 * case.material, round(100 * case.material))
+    share = whole_percent(case.material) if exact else percent(case.material)
     if case.effective_rows >= needed:
         return ""
     rows = counted(round(case.effective_rows))
@@ -278,7 +279,7 @@ def _accuracy_words(case: Case, repair: Repair) -> str:
     if case.pairs:
         return ""
     if abs(after - before) < LEAST_CHANGE:
-        return f" and keeps the accuracy of {_rates(before)[0]}"
-    first, second = _rates(before, after)
+        return f" and keeps the accuracy of {rates(before)[0]}"
+    first, second = rates(before, after)
     verb = "lifts" if after > before else "lowers"
     return f" and {verb} accuracy from {first} to {second}"

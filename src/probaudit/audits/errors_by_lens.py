@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -131,6 +131,7 @@ class _EventRows:
     grid: FineGrid
     shown: LensRows
     event: DependentEvent | None
+    nulls: dict[Partition, BinomialNull] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, evidence: Evidence, lens: Lens, sums: EventSums) -> _EventRows:
@@ -157,19 +158,23 @@ class _EventRows:
             of_row = self.shown.cells(partition)
         return self.event.effects(cells, of_row)
 
+    def null(self, partition: Partition, cell: np.ndarray) -> BinomialNull:
+        """The null of the cells of a partition, which its errors share. `cell` as in
+        `NullModel.of`."""
+        if not self.evidence.sampled:
+            return self.shown.null(partition)
+        if partition not in self.nulls:
+            self.nulls[partition] = BinomialNull.of_grid(self.grid, cell)
+        return self.nulls[partition]
+
     def binned(
         self, name: str, partition: Partition, words: str, *, root: bool = False
     ) -> LensError:
         cell, cells = cells_of(self.grid, partition), self.cells(partition)
-        if self.evidence.sampled:
-            binomial = BinomialNull.of_grid(self.grid, cell)
-        else:
-            of_row = self.shown.cells(partition)
-            binomial = BinomialNull.of_view(self.shown.view, of_row, self.shown.weights)
         return error_of_cells(
             name,
             cells,
-            NullModel.of(self.grid, cell, self.event, binomial),
+            NullModel.of(self.grid, cell, self.event, self.null(partition, cell)),
             words,
             root=root,
             effects=self.effects(partition, cells) if root else None,

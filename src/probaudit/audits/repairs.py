@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ..calibration.resampling import (
 )
 from ..calibration.validation import agreement
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
-from ..calibrators.folds import FOLDS
+from ..calibrators.folds import FOLDS, Folds, folds_of
 from ..calibrators.one_standard_error import choose_calibrator, correction_words
 from ..calibrators.outputs import Outputs, shares
 from ..calibrators.registry import CONTROL, METHODS, calibrator_named
@@ -49,11 +50,29 @@ DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
 
 
-class OutOfFold(NamedTuple):
-    """Rows of the sample by number, and their calibrated outputs."""
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Rows of the sample by number, and their calibrated probabilities. `pairs` : whether these are
+    confidences in stated answers."""
 
     rows: np.ndarray
-    outputs: np.ndarray
+    calibrated: Predictions
+    pairs: bool = False
+
+    def grid(self, lens: Lens) -> FineGrid:
+        """The event of a lens on a fine grid."""
+        return _grid(self.calibrated, lens)
+
+    @cached_property
+    def judged(self) -> EventTable:
+        """The judged event."""
+        return EventTable.of(self.calibrated, default_lens(self.calibrated))
+
+    @cached_property
+    def top(self) -> EventTable:
+        """Whether the most probable class is true, or the stated answer right."""
+        same = self.pairs or default_lens(self.calibrated) == TopLabel()
+        return self.judged if same else EventTable.of(self.calibrated, TopLabel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +89,8 @@ class Repair:
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
-    grid : the judged event on a fine grid, for diagrams. out_of_fold : the calibrated outputs of
-        the recommended calibrator, for two classes.
+    grid : the judged event on a fine grid, for diagrams.
+    out_of_fold : the calibrated rows, of the recommended calibrator only.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -216,17 +235,19 @@ def compare_repairs(
     every : whether to compare all candidates, or only the default one with the original outputs.
     """
     sample, groups = evidence.sample, group_columns_of(evidence.sample, regions)
+    outputs = Outputs.of(sample, groups)
+    folds = folds_of(outputs, FOLDS, len(sample), seed=0)
     chosen: dict[str, Calibrator] = (
-        candidates(Outputs.of(sample, groups), pairs=sample.pairs)
+        candidates(outputs, pairs=sample.pairs)
         if every
         else {name: calibrator_named(name) for name in ("identity", DEFAULT)}
     )
-    where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
+    where = f"out of fold ({folds.words}){evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
         for name, calibrator in chosen.items():
             known = default_loss if type(calibrator) is type(default_calibrator()) else None
-            loss = _out_of_fold(sample, calibrator, groups) if known is None else known
+            loss = _out_of_fold(sample, calibrator, groups, folds) if known is None else known
             trials[name] = _trial(sample, loss, where)
             bar.advance(1)
     recommended, best = _choose(trials, where)
@@ -252,18 +273,10 @@ def compare_repairs(
                 recommended=name == recommended,
                 control=name == CONTROL,
                 words=comment,
-                out_of_fold=trial.out_of_fold
-                if name == recommended and sample.n_classes == 2
-                else None,
+                out_of_fold=trial.out_of_fold if name == recommended else None,
             )
         )
     return tuple(repairs)
-
-
-def _fold_words(sample: Predictions) -> str:
-    from ..calibrators.folds import fold_words
-
-    return fold_words(FOLDS, clustered=sample.clusters is not None, stratify=False)
 
 
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
@@ -286,12 +299,15 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
 
 
 def _out_of_fold(
-    sample: Predictions, calibrator: Calibrator, groups: str | tuple[str, ...] | None
+    sample: Predictions,
+    calibrator: Calibrator,
+    groups: str | tuple[str, ...] | None,
+    folds: Folds,
 ) -> CalibrationLoss:
     groups = groups if "groups" in calibrator.takes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scores show whether a fit failed
-        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
+        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=folds)
 
 
 def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
@@ -312,6 +328,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         clusters = ClusteredRows(calibrated, np.arange(n)).clusters
     log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
     brier_words = f"mean Brier score, summed over classes, {where}"
+    out_of_fold = OutOfFold(loss.rows, calibrated, sample.pairs)
     numbers = {
         "log_score": Estimate(
             loss.calibrated,
@@ -323,12 +340,12 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         ),
         "normalized": _normalized(calibrated, where),
         "brier_score": _tidy(brier_score(calibrated), brier_words),
-        **_agreement(calibrated, where),
+        **_agreement(out_of_fold.judged, where),
         "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated.probs))
+    return Trial(log, brier, share, clusters, numbers, out_of_fold)
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:
@@ -336,11 +353,10 @@ def _normalized(calibrated: Predictions, where: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
 
 
-def _agreement(calibrated: Predictions, where: str) -> dict[str, Estimate]:
-    found = agreement(EventTable.of(calibrated, default_lens(calibrated)))
+def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
-        for name, x in found.items()
+        for name, x in agreement(event).items()
         if name != "gap"
     }
 

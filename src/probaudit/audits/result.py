@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..data.work import one_blas_thread
 from ..files.writing import write_text
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Result(ABC):
             json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n", path
         )
 
+    @one_blas_thread()
     def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
         """The result as one HTML page that needs no network, also written to `path` if given."""
         from ..report.page import as_html

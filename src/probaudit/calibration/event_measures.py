@@ -413,7 +413,7 @@ class _Simulation:
         rarer = min(hits, float(grid.rows.sum()) - hits)
         size = int(np.clip(rarer / ROWS_PER_CELL, LEAST_CELLS, INTERVAL_CELLS))
         cell = _stretched(grid, size)
-        null = replace(BinomialNull.of_grid(grid, cell), memo={})  # all indices share its noise
+        null = BinomialNull.of_grid(grid, cell)  # all indices share its noise
         term = replace(Term.of_grid(grid, cell), nulls=(lambda: null,))
         return cls(grid, size, cell, event, term)
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 OUTPUT_LEVELS = 840
 # rounding errors of outputs, and of sums of about 1 added in another order
 ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9
+# draws that a null keeps: those of a calibrated model, and those around the observed gaps
+KEPT_DRAWS = 2
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class BinomialNull:
     """Consistency resampling of a single event. Rows of the same cell and nearly the same output
     form a step: its cell (in increasing order), rows, sums of w and w^2, and mean output.
 
-    memo : keeps simulated noise, if several errors have the same cells.
+    memo : keeps the last simulated hits, which errors of the same cells share.
     """
 
     cell: np.ndarray
@@ -46,7 +48,9 @@ class BinomialNull:
     weight: np.ndarray
     weight_squared: np.ndarray
     mean: np.ndarray
-    memo: dict[tuple[Any, ...], np.ndarray] | None = field(default=None, repr=False, compare=False)
+    memo: dict[tuple[Any, ...], np.ndarray] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of_view(
@@ -107,9 +111,14 @@ class BinomialNull:
 
     def _hits(self, mean: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Simulated sums of targets [resamples, m] for the given probabilities of the steps."""
-        rng = np.random.default_rng(seed)
-        hits = draw_hits(rng, self.weight, self.weight_squared, mean, resamples)
-        return np.add.reduceat(hits, self._starts, axis=1)
+        key = mean.tobytes(), resamples, seed
+        if key not in self.memo:
+            if len(self.memo) == KEPT_DRAWS:
+                del self.memo[next(iter(self.memo))]
+            rng = np.random.default_rng(seed)
+            hits = draw_hits(rng, self.weight, self.weight_squared, mean, resamples)
+            self.memo[key] = np.add.reduceat(hits, self._starts, axis=1)
+        return self.memo[key]
 
     def _shared(self, shared: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Simulated noise of clusters in the sums of targets [resamples, m]."""
@@ -121,16 +130,6 @@ class BinomialNull:
     ) -> np.ndarray:
         """Simulated deviations [resamples, m] of a sample's gaps from the gaps [m] of the
         population. `shared` as in `calibrated`."""
-        if self.memo is None or shared is not None:
-            return self._noise(gaps, resamples, seed, shared)
-        key = gaps.tobytes(), resamples, seed
-        if key not in self.memo:
-            self.memo[key] = self._noise(gaps, resamples, seed, None)
-        return self.memo[key]
-
-    def _noise(
-        self, gaps: np.ndarray, resamples: int, seed: int, shared: np.ndarray | None
-    ) -> np.ndarray:
         starts = self._starts
         rows = np.diff(np.r_[starts, len(self.cell)])
         mean = np.clip(np.clip(self.mean, 0, 1) - np.repeat(gaps, rows), 0, 1)

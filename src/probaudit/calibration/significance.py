@@ -129,7 +129,7 @@ def calibration_test(
     cells = [s.cells(partition) for s in shown]
     shares = [share for term in terms for _, share, _, _ in term.each]
     if len(shown) == 1 and shown[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
-        null = BinomialNull.of_view(shown[0].view, cells[0]).null(metric, resamples, seed)
+        null = shown[0].null(partition).null(metric, resamples, seed)
     else:
         error = partial(_weighted_error, cells=cells, shares=shares, shown=shown, metric=metric)
         null = label_null(predictions, even(lens), shown, error, resamples, seed)

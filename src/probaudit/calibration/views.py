@@ -3,7 +3,7 @@ fine grids."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -77,7 +77,7 @@ class LensRows:
             return self.nulls[partition]
         null = BinomialNull.of_view(self.view, self.cells(partition), self.weights)
         if known:
-            null = self.nulls[partition] = replace(null, memo={})
+            self.nulls[partition] = null
         return null
 
 

@@ -188,7 +188,8 @@ def out_of_fold(
     for number in numbers:
         test = folds == number
         train = np.flatnonzero(~test)
-        if len(np.unique(outputs.codes[train[weight[train] > 0]])) < 2:
+        codes = outputs.codes[train[weight[train] > 0]]
+        if (codes == codes[:1]).all():
             posteriors[test] = outputs.probabilities()[test]
             kept += 1
         else:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from ..data.work import one_blas_thread
 from ..errors import InputError
 from .base import Calibrator, Sample
 
@@ -91,7 +91,7 @@ class GaussianProcessCalibration(Calibrator):
             _Process(points, share * spread, amplitude)
             for share, amplitude in product(LENGTH_SCALES, AMPLITUDES)
         ]
-        with threadpool_limits(1, user_api="blas"):  # blocks are too small for threads
+        with one_blas_thread():
             best = max(choices, key=lambda process: process.mode(tuning)[1])
             mode, _, steps = best.mode(sample)
         self.points_, self.length_, self.amplitude_ = points, best.length, best.amplitude

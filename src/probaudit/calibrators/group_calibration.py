@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..choices.partitions import Column
 from ..data.arrays import as_array, as_numbers
-from ..data.work import default_threads
+from ..data.work import default_threads, one_blas_thread
 from ..errors import Argument, InputError
 from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample, fit_report, log_score
@@ -271,7 +270,7 @@ class GroupCalibration(Calibrator):
                 )
         mixture = Mixture.of(sample, points, self.penalty, self.bias)
         with (
-            threadpool_limits(1, user_api="blas"),
+            one_blas_thread(),
             ThreadPoolExecutor(min(default_threads(), shape[0])) as pool,
         ):
             groupings = list(pool.map(mixture.minimise, starts))

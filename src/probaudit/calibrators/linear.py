@@ -12,6 +12,7 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from ..errors import InputError
 from .base import ROUNDING, Sample
+from .fitting.affine_softmax import softmax_terms
 from .fitting.newton import Minimum, Point, abreast, bounded_minimum, descend, descent
 from .fitting.softmax_sums import BlockViews, SoftmaxSums, shortened
 from .fitting.summed import SummedCalibrator
@@ -266,7 +267,8 @@ class Weighed:
         """The sum of the log losses of softmax(u); for each row and class, the first derivative
         with respect to u and the diagonal of the second."""
         rows, weights = np.arange(len(u)), self.sample.weights
-        log_p = log_softmax(u, axis=1)
+        _, log_sum, u = softmax_terms(u)
+        log_p = u - log_sum[:, None]
         p = np.exp(log_p)
         spread = weights[:, None] * p * (1 - p)
         value = -(weights @ log_p[rows, self.sample.codes])

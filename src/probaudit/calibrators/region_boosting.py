@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_matrix
 from scipy.special import softmax
 
 FAR = 20.0  # log-probabilities further below the largest do not increase the effect of a slope
@@ -207,10 +207,7 @@ class Booster:
             places.append(int(place))
             leaf = 2 * leaf + (binned.numbers[:, column] > place)
         size = 1 << self.learning.depth
-        inside = csr_matrix(
-            (np.ones(len(leaf)), (leaf, np.arange(len(leaf)))), shape=(size, len(leaf))
-        )
-        leaves = inside @ statistics
+        leaves = _cell_matrix(leaf[:, None], [size]) @ statistics
         total = float(gains(leaves, least).sum())
         thresholds = binned.edges[columns, places]
         total -= self.learning.depth * math.log(binned.edges.size)
@@ -261,17 +258,17 @@ class BinnedColumns:
 
     numbers: np.ndarray
     edges: np.ndarray
-    in_bin: csr_matrix
+    in_bin: csc_matrix
 
     @classmethod
     def of(cls, points: np.ndarray) -> BinnedColumns:
         n, d = points.shape
         edges = np.full((d, BINS - 1), NEVER)
         numbers = np.empty((n, d), np.int64)
-        for column in range(d):
-            own = quantile_edges(points[:, column])
+        for column, values in enumerate(np.ascontiguousarray(points.T)):
+            own = quantile_edges(values)
             edges[column, : len(own)] = own
-            numbers[:, column] = np.searchsorted(own, points[:, column])
+            numbers[:, column] = np.searchsorted(own, values)
         return cls(numbers, edges, _cell_matrix(numbers, [BINS] * d))
 
     def sums(self, statistics: np.ndarray, leaf: np.ndarray, leaves: int) -> np.ndarray:
@@ -291,7 +288,7 @@ def quantile_edges(values: np.ndarray) -> np.ndarray:
     array([1.5, 2.5])
     """
     ordered = np.sort(values)
-    distinct = np.unique(ordered)
+    distinct = ordered[np.concatenate([[True], ordered[1:] > ordered[:-1]])]
     lower = distinct[:-1]
     if len(distinct) > BINS:
         places = np.arange(1, BINS) * len(ordered) // BINS - 1
@@ -301,11 +298,12 @@ def quantile_edges(values: np.ndarray) -> np.ndarray:
     return np.asarray(lower + (upper - lower) / 2)
 
 
-def _cell_matrix(cells: np.ndarray, sizes: Sequence[int]) -> csr_matrix:
+def _cell_matrix(cells: np.ndarray, sizes: Sequence[int]) -> csc_matrix:
     """A matrix whose product with values of rows, [n, ...], sums them by cell. The cells of all
     partitions are numbered together."""
     n, partitions = cells.shape
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[:partitions]
-    row, partition = np.nonzero(cells >= 0)
-    number = cells[row, partition] + starts[partition]
-    return csr_matrix((np.ones(len(row)), (number, row)), shape=(int(sum(sizes)), n))
+    known = cells >= 0
+    numbers = (cells + starts)[known]
+    ends = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+    return csc_matrix((np.ones(len(numbers)), numbers, ends), shape=(int(sum(sizes)), n))

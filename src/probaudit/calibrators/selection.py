@@ -18,11 +18,12 @@ from ..calibration.errors import calibration_error
 from ..calibration.resampling import quantile
 from ..choices.lenses import Binary, Classwise, Lens, default_lens
 from ..choices.scores import Score, as_score
+from ..data.arrays import data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
-from ..text import counted
+from ..text import MISSING, ShownAsTable, TextTable, counted, number, percent
 from .folds import FOLDS, folds_of, out_of_fold
 from .one_standard_error import Choice, choose_calibrator, correction_words, mean_losses
 from .outputs import Outputs, shares
@@ -108,8 +109,8 @@ class Candidate:
     remark: str
 
 
-@dataclass(frozen=True, eq=False)
-class CalibratorChoice:
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratorChoice(ShownAsTable):
     """The candidates, which of them was chosen and why, and the chosen one fitted to all rows
     (`calibrator`).
 
@@ -132,35 +133,39 @@ class CalibratorChoice:
         names = Candidate.__dataclass_fields__
         return {name: [getattr(candidate, name) for candidate in self.candidates] for name in names}
 
-    def __repr__(self) -> str:
-        lines = [
-            f"{'':27}{self.score:>9}{'worse by':>27}{'normalised':>12}{'ECE':>8}"
-            f"{'classwise':>11}{'accuracy':>10}{'s':>7}"
-        ]
-        for c in self.candidates:
-            mark = "*" if c.name == self.chosen else " "
-            gap = f"{c.worse_by:.4f} [{c.low:.4f}, {c.high:.4f}]" if c.worse_by else "best"
-            lines.append(
-                f"{mark} {c.name:25}{c.score:9.4f}{gap:>27}{c.normalized:12.4f}{c.ece:8.4f}"
-                f"{c.classwise_ece:11.4f}{c.accuracy:10.4f}{c.seconds:7.2f}"
-                + (f"  {c.remark}" if c.remark else "")
-            )
-        return "\n".join([*lines, self.why, *self._gain_line()])
+    def to_frame(self) -> Any:
+        """The candidates as a pandas DataFrame."""
+        return data_frame(self.table())
+
+    def _text_table(self) -> TextTable:
+        names = (self.score_words, "worse by", "95% interval", "normalised", "ECE", "classwise")
+        return TextTable(
+            f"Calibrators out of fold, {counted(self.n)}",
+            ("", *names, "accuracy", "seconds", "remark"),
+            [
+                [
+                    f"{'*' if c.name == self.chosen else ' '} {c.name}",
+                    number(c.score),
+                    number(c.worse_by) if c.worse_by else "best",
+                    f"{number(c.low)} to {number(c.high)}" if 0 < c.worse_by < np.inf else MISSING,
+                    *map(number, (c.normalized, c.ece, c.classwise_ece, c.accuracy)),
+                    number(c.seconds, 2),
+                    c.remark,
+                ]
+                for c in self.candidates
+            ],
+            "\n".join([self.why, *self._gain_line()]),
+        )
 
     def _gain_line(self) -> list[str]:
         if not np.isfinite(self.gain.low):
             return []
-        ends = " to ".join(_percent(end) for end in self.gain.interval)
+        ends = " to ".join(percent(end) for end in self.gain.interval)
         tried = len([c for c in self.candidates if not c.control])
         return [
-            f"{self.chosen} removes {_percent(self.gain)} of the {self.score_words}"
+            f"{self.chosen} removes {percent(self.gain)} of the {self.score_words}"
             f" (95% interval {ends}), corrected for choosing among {tried} calibrators"
         ]
-
-
-def _percent(value: float) -> str:
-    """A share to 0.1%, with a real minus sign and no minus zero."""
-    return f"{round(100 * value, 1) + 0.0:.1f}%".replace("-", "\u2212")
 
 
 @documents_row_options

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from ..data.work import one_blas_thread
 from ..errors import InputError
 from .base import Sample
 from .fitting.affine_softmax import FIRST_STEPS, Ridge, fit_affine_map, softmax_terms
@@ -121,7 +121,7 @@ class StructuredVectorScaling(StructuredScaling):
             gradient = first + 2 * costs * at
             return Point(float(value) + float(costs @ at**2), gradient, curvature)
 
-        with threadpool_limits(1, user_api="blas"):  # products of chunks are small
+        with one_blas_thread():
             found = descend(evaluate, np.zeros(2 * K), memory=0 if dense else MEMORY)
         self.scale_, self.bias_ = 1 + found.at[:K], found.at[K:].copy()
         return found.converged, steps_status(found.converged, found.steps)

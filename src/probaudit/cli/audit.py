@@ -25,6 +25,7 @@ from .options import (
     ROWS,
     Costs,
     File,
+    Full,
     GroupColumns,
     Html,
     Json,
@@ -75,7 +76,7 @@ def audit(
     context: typer.Context,
     json: Json = None,
     html: Html = None,
-    full: Annotated[bool, typer.Option("--full", help="print all numbers")] = False,
+    full: Full = False,
 ) -> None:
     """Audit the probabilities in a file.
 

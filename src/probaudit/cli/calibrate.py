@@ -16,6 +16,7 @@ from ..text import percent
 from .given_options import command_line, given, outputs_for_apply
 from .opened_rows import OpenedRows, open_rows, reading
 from .options import OUTPUTS, ROWS, FeatureColumns, File, Score
+from .outputs import console
 from .running import in_steps
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def _fitted(
         choice = select_calibrator(
             rows, candidates=names, score=score, cv=folds, seed=seed, groups=groups
         )
-        typer.echo(f"{choice!r}\n")
+        from ..report.number_table import of_result
+
+        console().print(of_result(choice), "")
         scores = {candidate.name: candidate.score for candidate in choice.candidates}
         return choice.calibrator, _gain(score, scores["identity"], scores[choice.chosen])
     unfitted = calibrator_named(method)

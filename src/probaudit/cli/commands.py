@@ -6,9 +6,10 @@ Exit codes: 0 success, 1 a failed check, 2 invalid input.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ..version import __version__
 from .apply import apply
@@ -18,9 +19,20 @@ from .compare import compare
 from .demo import demo
 from .given_options import Command
 from .multilabel import multilabel
+from .outputs import print_in_ascii
 from .reproduce import reproduce
 
+
+class Commands(TyperGroup):
+    """All commands. Their help and their errors, too, suit the encoding of the terminal."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        print_in_ascii()
+        return super().main(*args, **options)
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Can your classifier's probabilities be trusted? Start with `probaudit audit FILE`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

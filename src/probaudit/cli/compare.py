@@ -17,7 +17,7 @@ from ..files.layout import ReadOptions
 from ..files.reading import read_costs
 from .given_options import in_order
 from .opened_rows import OpenedRows, Reading, reading
-from .options import OUTPUTS, Costs, Html, Json, Repair, Score, Title
+from .options import OUTPUTS, Costs, Full, Html, Json, Repair, Score, Title
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
 
@@ -124,13 +124,15 @@ def compare(
     json: Json = None,
     html: Html = None,
     title: Title = "",
+    full: Full = False,
 ) -> None:
     """Compare models on the same rows: paired differences with intervals, ranks, and a verdict.
 
-    Streamed rows are compared on a sample, the same for each model.
+    Prints which model to use and a table of all models. With --full it also prints further errors
+    and all differences. Streamed rows are compared on a sample, the same for each model.
     """
     from ..comparisons.comparison import compare as compare_models
-    from ..report.comparison_terminal import render
+    from ..report.comparison_terminal import first_screen, render
 
     first = models.first
     comparison = compare_models(
@@ -145,7 +147,12 @@ def compare(
     write_results(comparison, json, html, title)
     if json == "-":
         return
-    console().print(render(comparison, title or ", ".join(comparison.names), COMMANDS))
+    more = "" if html is not None else "All numbers: --full; diagrams: --html report.html"
+    console().print(
+        render(comparison, title, COMMANDS)
+        if full
+        else first_screen(comparison, title, COMMANDS, more)
+    )
     if models.total > len(first):
         typer.echo(f"\nCompared on a sample of {len(first):,} of {models.total:,} rows.")
     print_report_path(html)

@@ -104,6 +104,7 @@ Html = Annotated[
 Material = Annotated[
     float, typer.Option(help="share of the log loss from which a gain matters to the verdict")
 ]
+Full = Annotated[bool, typer.Option("--full", help="print all numbers")]
 Title = Annotated[str, typer.Option(help="title of the report")]
 Repair = Annotated[
     bool | None,

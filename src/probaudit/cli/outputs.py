@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,32 +43,58 @@ def print_report_path(html: Path | None) -> None:
         typer.echo(f"\nReport written to {html}")
 
 
-ASCII = str.maketrans(
-    {"→": "->", "✗": "x", "✓": "+", "·": "-", "−": "-", "–": "-", "∞": "inf", "≤": "<=", "²": "^2"}
-)
+# signs that an encoding may lack, and what is printed then
+ASCII = {
+    "→": "->",
+    "✗": "x",
+    "✓": "+",
+    "·": "-",
+    "−": "-",
+    "–": "-",
+    "∞": "inf",
+    "≤": "<=",
+    "²": "^2",
+    "†": "~",
+    "…": "...",
+    "\u2007": " ",
+}
+LONGER = 2  # letters by which a line grows, such as by an arrow
 
 
-class _PlainOutput:
-    """Standard output that writes what its encoding can print."""
+def print_in_ascii() -> None:
+    """Print signs that the encoding of a terminal lacks in ASCII, on both standard streams."""
+    codecs.register_error("in_ascii", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="in_ascii")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(ASCII.get(letter, "?") for letter in missing), error.end
+
+
+class _Trimmed:
+    """Standard output without blanks at the ends of lines, which tables have."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.encoding = stream.encoding
 
     def write(self, text: str) -> int:
-        plain = text.translate(ASCII).encode(self.encoding, "replace").decode(self.encoding)
-        return self._stream.write(plain)
+        return self._stream.write(re.sub(" +$", "", text, flags=re.MULTILINE))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
 def console() -> Any:
-    """A console; signs that the encoding of the terminal lacks are replaced by ASCII."""
+    """A console. What a file or another program reads has no blanks at the ends of lines."""
     from rich.console import Console
 
-    try:
-        "".join(map(chr, ASCII)).encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return Console(highlight=False, file=cast(TextIO, _PlainOutput(sys.stdout)))
-    return Console(highlight=False)
+    stream = sys.stdout if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
+    found = Console(highlight=False, file=stream)
+    if not found.encoding.startswith("utf"):
+        found.width -= LONGER
+    return found

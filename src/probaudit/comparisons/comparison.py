@@ -45,6 +45,7 @@ from .same_rows import SameRows, same_rows
 
 if TYPE_CHECKING:
     from ..report.page import Page
+    from .decision import Choice
 
 SCHEMA = "probaudit.comparison/2"
 RANKED = ("log_score", "brier_score", "cost_risk")
@@ -52,7 +53,8 @@ RANKED = ("log_score", "brier_score", "cost_risk")
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Result):
-    """The result of a comparison. `print(comparison)` shows what the terminal shows.
+    """The result of a comparison. `print(comparison)` shows what the terminal shows, `to_text` all
+    of it.
 
     names, reference : the models in order, and the one to compare the others with.
     score : the proper score that decides, "log_score" or "brier_score".
@@ -152,10 +154,17 @@ class Comparison(Result):
         """The finding which model is best."""
         return next(finding for finding in self.findings if finding.rule == "best_by_score")
 
+    @cached_property
+    def decision(self) -> Choice:
+        """Which model to use: a grade, a headline and a sentence in numbers."""
+        from .decision import choose
+
+        return choose(self)
+
     @property
     def headline(self) -> str:
-        """Which model is the best, in one sentence."""
-        return self.best.text
+        """Which model to use, in the imperative."""
+        return self.decision.headline
 
     @property
     def verdict(self) -> str:
@@ -171,6 +180,12 @@ class Comparison(Result):
         from ..report.comparison_terminal import as_text
 
         return as_text(self)
+
+    def to_text(self) -> str:
+        """All of the comparison as plain text. `print(comparison)` shows its first part."""
+        from ..report.comparison_terminal import as_text
+
+        return as_text(self, full=True)
 
     def flat(self) -> dict[str, float]:
         """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks,
@@ -247,6 +262,8 @@ class Comparison(Result):
             "schema": SCHEMA,
             "version": __version__,
             "headline": self.headline,
+            "sentence": self.decision.sentence,
+            "grade": self.decision.grade,
             "rows": self.rows,
             "clusters": self.clusters,
             "dropped_rows": self.dropped_rows,

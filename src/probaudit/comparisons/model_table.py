@@ -45,11 +45,11 @@ LATEX = {
 MARKDOWN = "\\`*_{}[]<>#|~$&"
 
 
-def cell_text(x: Estimate | None, name: str) -> str:
+def cell_text(x: Estimate | None, name: str, decimals: int = 4) -> str:
     """An estimate in a table, as a share if it is one."""
     if x is None:
         return MISSING
-    return percent(x) if name.endswith(".relative") else number(x)
+    return percent(x) if name.endswith(".relative") else number(x, decimals)
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class ModelTable:
     rows: int
 
     @classmethod
-    def of(cls, found: Comparison, names: Iterable[str]) -> ModelTable:
+    def of(cls, found: Comparison, names: Iterable[str], decimals: int = 4) -> ModelTable:
         """The metrics of these names that any model has."""
         known = [name for name in names if any(name in parts for parts in found.estimates.values())]
-        columns = [_column(found, METRICS[name]) for name in known]
+        columns = [_column(found, METRICS[name], decimals) for name in known]
         return cls(
             found.names,
             tuple(METRICS[name] for name in known),
@@ -150,14 +150,14 @@ def check_metrics(names: Sequence[str]) -> None:
         raise InputError("metrics", f"must list some of {', '.join(METRICS)}", repr(given))
 
 
-def _column(found: Comparison, metric: Metric) -> list[Cell]:
+def _column(found: Comparison, metric: Metric, decimals: int) -> list[Cell]:
     """The metric of each model."""
     each = [found.estimates[model].get(metric.name) for model in found.names]
     values = [math.nan if x is None else float(x) for x in each]
     best = _best(values, metric)
     return [
         Cell(
-            cell_text(x, metric.name),
+            cell_text(x, metric.name, decimals),
             k in best,
             bool(best) and k not in best and _tied(found, metric, k, best[0], values),
         )

@@ -219,7 +219,8 @@ def _check_equal(name: str, rule: str, differ: np.ndarray, values: Any, expected
         row = int(differ[0])
         pair = f"{_value_text(values[row])}, not {_value_text(expected[row])}"
         more = f"; {len(differ):,} rows differ" if len(differ) > 1 else ""
-        raise InputError(name, rule, pair + more, row=row)
+        way_out = ("pass models of the same rows in the same order",)
+        raise InputError(name, rule, pair + more, row=row, way_out=way_out)
 
 
 def _value_text(value: Any) -> str:

@@ -7,7 +7,6 @@ list it in `RULES` at the end of this file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,22 @@ from ..audits.finding import (
     Level,
     VerdictRule,
     apply_rules,
-    between,
     interval_numbers,
     rule,
 )
 from ..audits.row_findings import few_rows, only_confidence, rows_set_aside
 from ..estimate import Estimate
-from ..text import counted, percent, short_number
+from ..text import counted, short_number
+from .gaps import (
+    WORDS,
+    amount,
+    clearly_better,
+    deciding,
+    deciding_difference,
+    identical,
+    model_names,
+    others,
+)
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -33,68 +41,17 @@ FEW_CONFIDENCES = 20
 MOST_FINDINGS = 3
 MOST_NAMED = 3  # models that a sentence describes; the table of differences has all
 HEADLINE = "best_by_score"
-WORDS = {
-    "log_score": "log loss",
-    "brier_score": "Brier score",
-    "cost_risk": "risk under your costs",
-}
 
 
 def judge_comparison(result: Comparison) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """At most three findings, the most serious first, with the one that names the best model among
     them; and all others."""
     every = apply_rules(RULES, result)
-    others = [finding for finding in every if finding.rule != HEADLINE]
+    rest = [finding for finding in every if finding.rule != HEADLINE]
     best = [finding for finding in every if finding.rule == HEADLINE]
-    shown = [*best, *others[: MOST_FINDINGS - len(best)]]
+    shown = [*best, *rest[: MOST_FINDINGS - len(best)]]
     shown.sort(key=lambda finding: LEVELS.index(finding.level))
-    return tuple(shown), tuple(others[MOST_FINDINGS - len(best) :])
-
-
-def _deciding(result: Comparison, models: Sequence[str]) -> str:
-    """The score that decides between some models: the chosen one, or the Brier score if the log
-    loss of all is infinite."""
-    infinite = all(math.isinf(result.estimates[m][result.score]) for m in models)
-    return "brier_score" if infinite else result.score
-
-
-def _deciding_difference(result: Comparison, model: str) -> tuple[str, Estimate]:
-    """The score that decides between a model and the reference, and the difference. The difference
-    is infinite if one of the two log losses is; if both are, the Brier score decides."""
-    gap = result.differences[model][result.score]
-    return (
-        ("brier_score", result.differences[model]["brier_score"])
-        if math.isnan(gap)
-        else (result.score, gap)
-    )
-
-
-def _better(gap: Estimate) -> bool | None:
-    """Whether a difference of scores is clearly below 0, or clearly above; None if its interval
-    contains 0."""
-    if math.isinf(gap):
-        return gap < 0
-    return True if gap.high < 0 else False if gap.low > 0 else None
-
-
-def _identical(result: Comparison, model: str) -> bool:
-    """Whether a model is the reference under another name: every difference is exactly 0."""
-    # infinite scores have no difference
-    known = [x for x in result.differences[model].values() if not math.isnan(x)]
-    return result.fingerprints[model] == result.fingerprints[result.reference] and all(
-        x.low == x.high == 0 for x in known
-    )
-
-
-def _model_names(names: Sequence[str]) -> str:
-    shown = [repr(name) for name in names[:5]] + (
-        [f"{len(names) - 5} more"] if len(names) > 5 else []
-    )
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _others(result: Comparison) -> list[str]:
-    return [name for name in result.names if name != result.reference]
+    return tuple(shown), tuple(rest[MOST_FINDINGS - len(best) :])
 
 
 @rule("Ferrer & Ramos 2025, Section 2.3.2")
@@ -118,36 +75,12 @@ def infinite_log_score(result: Comparison) -> Finding | None:
 
 @rule("Ferrer & Ramos 2025, Section 2.3")
 def best_by_score(result: Comparison) -> Finding:
-    """Only proper scores rank probabilities. Of two models, the difference is part of this
-    finding; otherwise it is that of `against_reference`."""
-    score = _deciding(result, result.names)
-    best = [name for name in result.names if result.ranks[score][name] == 1]
-    if len(best) == 1:
-        i, x = result.names.index(best[0]), result.estimates[best[0]][score]
-        clear = int(result.lower[score][i].sum()) == len(result.names) - 1
-        than = "clearly better than every other model." if clear else "no other is clearly better."
-        if clear and len(result.names) == 2:
-            than = _than_the_other(result, best[0], score)
-        text = f"{best[0]!r} has the best {WORDS[score]}, {short_number(x)}: {than}"
-        return Finding("good", text, numbers=interval_numbers(x))
-    same = all(name == result.reference or _identical(result, name) for name in best)
-    tied = "are identical" if same else f"are tied on {counted(result.rows)}"
-    if not same and len(result.names) == 2:
-        gap = result.differences[_others(result)[0]][score]
-        tied += f" (difference {short_number(gap)}, {between(gap)})"
-    text = f"No single model has the best {WORDS[score]}: {_model_names(best)} {tied}."
-    return Finding("note", text, numbers={"models": len(best)})
-
-
-def _than_the_other(result: Comparison, best: str, score: str) -> str:
-    """How much better the best of two models is than the other one."""
-    (other,) = (name for name in result.names if name != best)
-    model = _others(result)[0]
-    gap = result.differences[model][score]
-    if math.isinf(gap):
-        return f"that of {other!r} is infinite. {_by_brier_score(result, best)}"
-    amount = _amount(gap if model == best else _negated(gap), result.estimates[other][score])
-    return f"{amount} than that of {other!r}."
+    """The decision: which model to use, and why."""
+    found = result.decision
+    numbers: dict[str, float] = {"models": len(found.models)}
+    if len(found.models) == 1:
+        numbers |= interval_numbers(result.estimates[found.models[0]][found.score])
+    return Finding(found.level, found.text, numbers=numbers)
 
 
 @rule("Ferrer & Ramos 2025, Section 2.3.1")
@@ -157,9 +90,9 @@ def best_under_costs(result: Comparison) -> Finding | None:
         return None
     best = [name for name in result.names if result.ranks["cost_risk"][name] == 1]
     if len(best) > 1:
-        text = f"Under your costs, {_model_names(best)} are tied."
+        text = f"Under your costs, {model_names(best)} are tied."
         return Finding("note", text, numbers={"models": len(best)})
-    score, risk = _deciding(result, result.names), result.estimates[best[0]]["cost_risk"]
+    score, risk = deciding(result, result.names), result.estimates[best[0]]["cost_risk"]
     text = f"Under your costs, {best[0]!r} decides best, at {short_number(risk)} per row."
     if result.ranks[score][best[0]] != 1:
         text += f" It does not have the best {WORDS[score]}: your costs weigh errors differently."
@@ -168,30 +101,32 @@ def best_under_costs(result: Comparison) -> Finding | None:
 
 @rule()
 def against_reference(result: Comparison) -> list[Finding]:
-    """The differences of three or more models from the reference, by the score that decides between
-    each of them and the reference: the models that are better, worse and tied."""
+    """The other differences of three or more models from the reference, by the score that decides
+    between each of them and the reference: the models that are better, worse and tied."""
     if len(result.names) == 2:
         return []
-    findings = []
+    # the decision says how much better the best model is than the reference, or than the next best
+    found, findings = result.decision, []
+    told = () if found.compared is None else (found.compared, *found.models)
     for score in ("log_score", "brier_score"):
-        each = {name: _deciding_difference(result, name) for name in _others(result)}
-        gaps = {name: gap for name, (by, gap) in each.items() if by == score}
-        clear = {name: gap for name, gap in gaps.items() if _better(gap) is not None}
-        tied = [name for name in gaps if name not in clear and not _identical(result, name)]
-        same = [name for name in gaps if _identical(result, name)]
+        each = {name: deciding_difference(result, name) for name in others(result)}
+        gaps = {name: gap for name, (by, gap) in each.items() if by == score and name not in told}
+        clear = {name: gap for name, gap in gaps.items() if clearly_better(gap) is not None}
+        tied = [name for name in gaps if name not in clear and not identical(result, name)]
+        same = [name for name in gaps if identical(result, name)]
         parts = []
         if clear:
             parts.append(_amounts(result, clear, score))
         if tied:
-            parts.append(f"{_model_names(tied)} tied")
+            parts.append(f"{model_names(tied)} tied")
         if same:
-            parts.append(f"{_model_names(same)} identical")
+            parts.append(f"{model_names(same)} identical")
         if not parts:
             continue
         text = f"{WORDS[score]} against {result.reference!r}: {'; '.join(parts)}."
-        better = {_better(gap) for gap in clear.values()}
+        better = {clearly_better(gap) for gap in clear.values()}
         level: Level = "good" if True in better else "note"
-        numbers = {"better": sum(_better(gap) is True for gap in clear.values())}
+        numbers = {"better": sum(clearly_better(gap) is True for gap in clear.values())}
         numbers |= {"worse": len(clear) - numbers["better"], "tied": len(tied) + len(same)}
         findings.append(Finding(level, text[0].upper() + text[1:], numbers=numbers))
     return findings
@@ -208,34 +143,9 @@ def _amounts(result: Comparison, gaps: dict[str, Estimate], score: str) -> str:
         if math.isinf(gap):
             words.append(f"{name!r} {'finite, not infinite' if gap < 0 else 'infinite'}")
         else:
-            words.append(f"{name!r} {_amount(gap, base)}")
+            words.append(f"{name!r} {amount(gap, base)}")
     more = [f"{len(order) - MOST_NAMED} more differ clearly"] if len(order) > MOST_NAMED else []
     return ", ".join([*words, *more])
-
-
-def _negated(gap: Estimate) -> Estimate:
-    return Estimate(-float(gap), low=-gap.high, high=-gap.low)
-
-
-def _amount(gap: Estimate, base: float) -> str:
-    """How much lower or higher than `base` a score clearly is."""
-    low, high = (-gap.high, -gap.low) if gap < 0 else gap.interval
-    share = f", {percent(abs(gap) / base)}" if 0 < base < math.inf else ""
-    span = between(Estimate(abs(gap), low=low, high=high))
-    return f"{short_number(abs(gap))} {'lower' if gap < 0 else 'higher'} ({span}{share})"
-
-
-def _by_brier_score(result: Comparison, name: str) -> str:
-    """One of two models against the other by the Brier score."""
-    gap = result.differences[_others(result)[0]]["brier_score"]
-    gap = _negated(gap) if name == result.reference else gap
-    better = _better(gap)
-    if better is None:
-        return "By the Brier score, the two are tied."
-    (other,) = (one for one in result.names if one != name)
-    words = "better" if better else "worse"
-    amount = _amount(gap, result.estimates[other]["brier_score"])
-    return f"By the Brier score, {name!r} is {words}: {amount}."
 
 
 @rule("Chidambaram & Ge 2024, Section 3 and Table 1")
@@ -262,12 +172,12 @@ def ece_and_score_disagree(result: Comparison) -> Finding | None:
     of = f" of the {result.judged}" if result.event is not None else ""
     text = (
         f"{worst!r} has a lower calibration error{of} (ECE {short_number(ece)}) than "
-        f"{_model_names(outranked[worst])}, but a worse {WORDS[score]}. "
+        f"{model_names(outranked[worst])}, but a worse {WORDS[score]}. "
         f"{_explanation(result, worst)}"
     )
-    others = [name for name in fooled if name != worst]
-    if others:
-        text += f" The same holds for {_model_names(others)} against other models."
+    rest = [name for name in fooled if name != worst]
+    if rest:
+        text += f" The same holds for {model_names(rest)} against other models."
     advice = ("Choose by the proper score; never read the calibration error alone.",)
     return Finding("warning", text, advice=advice, numbers=interval_numbers(ece))
 
@@ -300,13 +210,15 @@ def _explanation(result: Comparison, name: str) -> str:
 def accuracy_hides_it(result: Comparison) -> Finding | None:
     """Decisions by the most probable class do not depend on how good the probabilities are."""
     found = {}
-    for name in _others(result):
-        hits, gap = result.differences[name]["accuracy"], _deciding_difference(result, name)[1]
-        better = _better(gap)
+    for name in others(result):
+        hits, gap = result.differences[name]["accuracy"], deciding_difference(result, name)[1]
+        better = clearly_better(gap)
         if not (hits.low <= 0 <= hits.high) or better is None:
             continue
         # a few rows can make a score infinite; the Brier score must agree
-        if math.isinf(gap) and better is not _better(result.differences[name]["brier_score"]):
+        if math.isinf(gap) and better is not clearly_better(
+            result.differences[name]["brier_score"]
+        ):
             continue
         found[name] = gap
     if not found:
@@ -314,10 +226,10 @@ def accuracy_hides_it(result: Comparison) -> Finding | None:
     exact = all(float(result.differences[name]["accuracy"]) == 0 for name in found)
     have = "has" if len(found) == 1 else "have"
     same = f"{have} the same accuracy as" if exact else f"{have} an accuracy tied with"
-    sides = {_better(gap) for gap in found.values()}
+    sides = {clearly_better(gap) for gap in found.values()}
     words = "different" if len(sides) > 1 else "better" if True in sides else "worse"
     text = (
-        f"{_model_names(list(found))} {same} {result.reference!r}, but {words} probabilities: "
+        f"{model_names(list(found))} {same} {result.reference!r}, but {words} probabilities: "
         "accuracy does not show it."
     )
     numbers: dict[str, float] = {"models": len(found)}

@@ -6,8 +6,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -35,6 +36,16 @@ def each_chunk(values: np.ndarray, job: Callable[[slice], T]) -> list[T]:
         return [job(part) for part in parts]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(job, parts))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products in one thread, so that no digit depends on the number of cores. Products of
+    blocks of rows are small: more threads mostly wait for each other, and use the other cores."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 class Progress:

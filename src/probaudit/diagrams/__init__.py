@@ -1,7 +1,7 @@
 """Diagrams: plain data first, then two thin drawers.
 
-A module is imported when one of its names is first used; matplotlib and altair are imported when a
-diagram is drawn.
+A module is imported when one of its names is first used; matplotlib is imported when a diagram is
+drawn.
 
 To add a diagram, write a module with two names and add one entry to `DIAGRAMS` below:
 
@@ -53,6 +53,7 @@ DIAGRAMS = {
 DISPLAYS = {display: function for function, (_, _, display) in DIAGRAMS.items()}
 MODULES = {
     "AlignedReliability": "aligned",
+    "AlignedSharpness": "aligned_sharpness",
     "Diagram": "diagram",
     "Display": "displays",
     "ErrorsByModel": "model_errors",

@@ -10,7 +10,7 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .bins import Bins
-from .diagram import Diagram
+from .diagram import Diagram, stacked
 from .picture import Panel, Picture
 from .reliability import Reliability
 
@@ -22,33 +22,28 @@ def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[P
     """One panel each, with the calibration error in its title."""
     across = min(ACROSS, len(each))
     return tuple(
-        one.panel(
-            title=f"{_short(name)}: {number(one.error)}",
-            x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
-            y="" if k % across else "observed",
+        replace(
+            one.panel(
+                title=f"{short_name(name)}: {number(one.error)}",
+                x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
+                y="" if k % across else "observed",
+            ),
+            key=name,
         )
         for k, (name, one) in enumerate(zip(names, each, strict=True))
     )
 
 
-def aligned_columns(
-    what: str, names: Sequence[str], each: Sequence[Reliability]
-) -> dict[str, np.ndarray]:
-    """The columns of all diagrams stacked, after a column of names."""
-    parts = [one.columns() for one in each]
-    column = np.repeat(np.array(names, object), [len(one.rows) for one in each])
-    return {what: column} | {
-        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
-    }
-
-
-def _short(name: str, most: int = 22) -> str:
+def short_name(name: str, most: int = 22) -> str:
+    """A name that fits above a panel."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
 @dataclass(frozen=True, eq=False)
 class AlignedReliability(Diagram):
     """The reliability of the most probable class of several models."""
+
+    percents = Reliability.percents
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]
@@ -78,7 +73,8 @@ class AlignedReliability(Diagram):
         return cls(tuple(grids), tuple(each), event)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return aligned_columns("model", self.models, self.each)
+        each = {name: one.columns() for name, one in zip(self.models, self.each, strict=True)}
+        return stacked("model", each)
 
     def picture(self) -> Picture:
         errors = zip(self.models, self.each, strict=True)

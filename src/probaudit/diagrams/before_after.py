@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..choices.partitions import EqualWidth
 from ..text import whole_percent
+from .bins import FEW, few_rows
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
-BINS = 10
-FEW = 10  # rows: bins with fewer are left out if others have more
+BINS, ROWS_PER_BIN = 10, 20  # fewer bins if they would have fewer rows on average
 LEAST_SHARE = 0.02  # of the rows, for a bin to be named
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
-ROLES = {ORIGINAL: "over", RECALIBRATED: "observed"}
+ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,22 +25,31 @@ class BeforeAfter(Diagram):
     """Bins of equal width of the original outputs and, if there are any, of the recalibrated ones:
     rows, mean prediction and observed rate of each bin. `places` are the numbers of the bins."""
 
+    percents = ("predicted", "observed")
+
     series: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     places: dict[str, np.ndarray]
     event: str
     left_out: int = 0
+    bins: int = BINS
 
     @classmethod
     def of_grids(cls, before: FineGrid, after: FineGrid | None, *, event: str) -> BeforeAfter:
         grids = {ORIGINAL: before} | ({} if after is None else {RECALIBRATED: after})
         series, places, left_out = {}, {}, 0
+        bins = max(2, min(BINS, int(before.rows.sum()) // ROWS_PER_BIN))
         for name, grid in grids.items():
-            cells = grid.cells(EqualWidth(BINS).grid_cells(grid.place, grid.rows[grid.kept]))
-            shown = cells.rows >= min(FEW, int(cells.rows.max()))
+            cells = grid.cells(EqualWidth(bins).grid_cells(grid.place, grid.rows[grid.kept]))
+            shown = cells.rows >= few_rows(cells.rows)
             left_out += int((~shown).sum())
             series[name] = (cells.rows[shown], cells.outputs[shown], cells.targets[shown])
             places[name] = cells.number[shown]
-        return cls(series, places, event, left_out)
+        return cls(series, places, event, left_out, bins)
+
+    @property
+    def curved(self) -> bool:
+        """Whether there is more than a single point to draw."""
+        return any(len(rows) > 1 for rows, _, _ in self.series.values())
 
     def columns(self) -> dict[str, np.ndarray]:
         names = np.repeat(list(self.series), [len(one[0]) for one in self.series.values()])
@@ -66,32 +76,42 @@ class BeforeAfter(Diagram):
                     observed,
                     size=rows / largest,
                     role=role,
-                    name=name if len(self.series) > 1 else "",
                     detail=detail,
+                    hollow=after,
                 )
             )
         panel = Panel(
-            (*marks, *self._label()),
+            (*marks, *self._labels()),
             Axis(f"predicted probability of {self.event}", 0, 1, percent=True),
             Axis("observed", 0, 1, percent=True),
             square=True,
         )
         left = f" Bins with fewer than {FEW} rows are left out."
-        caption = f"{BINS} bins of equal width; larger points have more rows."
+        caption = f"{self.bins} bins of equal width; larger points have more rows."
         caption += left if self.left_out else ""
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
-    def _label(self) -> list[Mark]:
-        """The bin with the largest gap, of those that are not small, in words."""
+    def _labels(self) -> list[Mark]:
+        """The names of the two curves, and the bin of the original outputs with the largest gap,
+        of those that are not small. They stand in the corner on the other side of the diagonal."""
         rows, predicted, observed = self.series[ORIGINAL]
         enough = rows >= LEAST_SHARE * rows.sum()
         worst = int(np.argmax(enough * np.abs(predicted - observed)))
         x, y = float(predicted[worst]), float(observed[worst])
-        if abs(x - y) < 0.02:
-            return []
-        text = f"largest gap: says {whole_percent(x)}, happens {whole_percent(y)}"
-        # in the corner on the other side of the diagonal
-        return [Text(0.02, 0.96, text) if x > y else Text(0.98, 0.04, text, "end")]
+        gap = f"says {whole_percent(x)}, happens {whole_percent(y)}" if abs(x - y) >= 0.02 else ""
+        if len(self.series) == 1:
+            texts = {"model": f"largest gap: {gap}"} if gap else {}
+        else:
+            texts = {
+                ORIGINAL: f"● {ORIGINAL}" + (f": {gap}" if gap else ""),
+                RECALIBRATED: f"○ {RECALIBRATED}",
+            }
+        heights = (0.96, 0.89) if x > y else (0.11, 0.04)[2 - len(texts) :]
+        side: dict[str, Any] = {"x": 0.02} if x > y else {"x": 0.98, "anchor": "end"}
+        return [
+            Text(y=height, text=text, role=role, **side)
+            for height, (role, text) in zip(heights, texts.items(), strict=False)
+        ]
 
     def _description(self) -> str:
         parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
 from ..errors import InputError
 
 Bins = int | Partition | Literal["corp"]
+FEW, FEW_SHARE = 10, 0.01
 RULE = 'must be a number, EqualWidth, EqualMass, Edges or "corp"'
 
 
@@ -37,6 +39,15 @@ def bins_words(partition: Partition) -> str:
         kind = "equal-width" if isinstance(partition, EqualWidth) else "equal-mass"
         return f"{partition.bins} {kind} bins"
     return f"{len(getattr(partition, 'edges', ())) - 1} given bins"
+
+
+def few_rows(rows: np.ndarray) -> int:
+    """Bins with fewer rows than this are thin: 10, or 1% of all rows if that is less.
+
+    >>> few_rows(np.array([5, 400, 3000])), few_rows(np.array([5, 55]))
+    (10, 1)
+    """
+    return min(FEW, math.ceil(FEW_SHARE * int(rows.sum())))
 
 
 def bin_ends(

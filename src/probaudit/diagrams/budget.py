@@ -11,7 +11,7 @@ import numpy as np
 from ..data.predictions import Predictions
 from ..grouping.budget import Budget, loss_budget
 from ..text import capitalised, number, whole_percent
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
 
 PARTS = {
@@ -21,6 +21,7 @@ PARTS = {
     "rest": "the rest",
 }
 ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
+SHARE_OF_TOTAL = "share of the total"
 STAGES = ("original", "after calibration")
 
 
@@ -33,6 +34,8 @@ class LossBudget(Diagram):
     value, low, high : the part and its 95% interval. share : its share of the total.
     start, end : the ends of the bar. Calibration and grouping are subtracted from right to left.
     """
+
+    percents = (SHARE_OF_TOTAL,)
 
     stage: np.ndarray
     part: np.ndarray
@@ -74,8 +77,14 @@ class LossBudget(Diagram):
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("stage", "part", "value", "low", "high", "share", "start", "end")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "outputs": self.stage,
+            "part": np.array([PARTS[part] for part in self.part], object),
+            "mean loss": self.value,
+            LOW: self.low,
+            HIGH: self.high,
+            SHARE_OF_TOTAL: self.share,
+        }
 
     def picture(self) -> Picture:
         ends = np.r_[self.end, self.start, self.high[np.isin(self.part, ["total", "rest"])], 0.0]
@@ -113,11 +122,7 @@ class LossBudget(Diagram):
         """The bar of a part, and its interval at the end that is not joined to another bar."""
         part = str(self.part[row])
         at, left, right = np.array([place]), self.start[[row]], self.end[[row]]
-        detail = {
-            name: column[[row]]
-            for name, column in self.columns().items()
-            if name not in ("start", "end")
-        }
+        detail = {name: column[[row]] for name, column in self.columns().items()}
         ends = np.minimum(left, right), np.maximum(left, right)
         marks: list[Mark] = [Bars.lying(at, *ends, thickness=0.6, role=ROLES[part], detail=detail)]
         if np.isfinite(self.low[row]):

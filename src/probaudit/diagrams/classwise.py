@@ -16,9 +16,9 @@ from ..choices.lenses import Classwise
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..text import number
-from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
+from .aligned import ACROSS, ECE_BINS, aligned_panels
 from .bins import Bins, partition_of
-from .diagram import Diagram
+from .diagram import Diagram, stacked
 from .picture import Picture
 from .reliability import Reliability
 
@@ -31,6 +31,8 @@ class ClasswiseReliability(Diagram):
 
     classes : the names of the classes shown. of : the number of classes, shown or not.
     """
+
+    percents = Reliability.percents
 
     classes: tuple[str, ...]
     each: tuple[Reliability, ...]
@@ -68,7 +70,8 @@ class ClasswiseReliability(Diagram):
         return cls(tuple(str(names[k]) for k in chosen), each, order, len(grids))
 
     def columns(self) -> dict[str, np.ndarray]:
-        return aligned_columns("class", self.classes, self.each)
+        each = {name: one.columns() for name, one in zip(self.classes, self.each, strict=True)}
+        return stacked("class", each)
 
     def picture(self) -> Picture:
         shown = len(self.each)

@@ -23,13 +23,14 @@ from ..grouping.loss import GroupingLoss
 from ..scoring.clusters import Clusters
 from ..scoring.intervals import clopper_pearson
 from ..text import counted, percent, significant, whole_percent
-from .diagram import PREDICTED, Diagram
+from .diagram import HIGH, LOW, SHARE, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 if TYPE_CHECKING:
     from ..calibrators.group_calibration import GroupCalibration
 
 LONGEST = 20  # characters of a name beside a bar
+SHARE_OF_CLASS = "share of the class in the group"
 SHOWN = 7  # classes with a colour of their own
 
 
@@ -46,6 +47,8 @@ class PartitionComposition(Diagram):
     groups : the number of groups, of which the smallest may not be shown.
     """
 
+    percents = (SHARE, SHARE_OF_CLASS)
+
     name: np.ndarray
     classes: tuple[str, ...]
     share: np.ndarray
@@ -61,13 +64,21 @@ class PartitionComposition(Diagram):
     def columns(self) -> dict[str, np.ndarray]:
         """A row for each group and class."""
         K = len(self.classes)
-        names = ("rows", "weight", "temperature", "stated", "observed", "low", "high")
-        columns = {PREDICTED.get(name, name): np.repeat(getattr(self, name), K) for name in names}
-        return {
-            "group": np.repeat(self.name, K),
-            **columns,
-            "true_class": np.tile(self.classes, len(self.name)),
-            "share": self.share.ravel(),
+        groups = {
+            "group": self.name,
+            "rows": self.rows,
+            SHARE: self.weight,
+            "temperature": self.temperature,
+            "predicted": self.stated,
+            "observed": self.observed,
+            LOW: self.low,
+            HIGH: self.high,
+        }
+        if np.isnan(self.temperature).all():  # groups without a calibrator
+            del groups["temperature"]
+        return {name: np.repeat(column, K) for name, column in groups.items()} | {
+            "true class": np.tile(self.classes, len(self.name)),
+            SHARE_OF_CLASS: self.share.ravel(),
         }
 
     def picture(self) -> Picture:
@@ -92,7 +103,8 @@ class PartitionComposition(Diagram):
         if len(self.name) < self.groups:
             caption += f" Shown: {len(self.name)} of {self.groups} groups."
         title = "Composition of the learned groups"
-        return Picture((classes, rates), title, self._description(), caption)
+        alone = "a composition, whose stacked bars fill the whole width"
+        return Picture((classes, rates), title, self._description(), caption, alone=alone)
 
     def _labels(self) -> Iterator[str]:
         """Names of groups, shortened, each with its temperature."""

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..scoring.clusters import clusters_unused
 from ..states.summary import Decisions
 from ..text import number, percent, significant, whole_percent
-from .diagram import Diagram
+from .diagram import SHARE, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
 
 STEPS = 50  # of the histogram of outputs
@@ -44,6 +44,8 @@ class DecisionRegions(Diagram):
     density : for two classes, [2, 50], the share of rows of each class in equal steps of that
         probability.
     """
+
+    percents = (SHARE,)
 
     classes: tuple[str, ...]
     decisions: tuple[str, ...]
@@ -95,12 +97,15 @@ class DecisionRegions(Diagram):
         """A row for each true class and decision."""
         K, M = self.share.shape
         return {
-            "true_class": np.repeat(self.classes, M),
+            "true class": np.repeat(self.classes, M),
             "decision": np.tile(self.decisions, K),
-            "share": self.share.ravel(),
-            "cost": self.cost.ravel(),
-            "best": self.best.ravel(),
-            "reject": np.tile(self.reject, K),
+            "outcome": np.select(
+                [cells.ravel() for *_, cells in self._kinds()],
+                [name for _, name, _ in self._kinds()],
+                "",
+            ),
+            SHARE: self.share.ravel(),
+            "part of the risk": self.cost.ravel(),
         }
 
     def picture(self) -> Picture:
@@ -118,7 +123,9 @@ class DecisionRegions(Diagram):
         )
         caption = "Decisions of least expected cost."
         caption += f" The Bayes risk is {number(self.risk)} per row.{some}"
-        return Picture(panels, "Bayes decisions and their costs", self._description(), caption)
+        title = "Bayes decisions and their costs"
+        alone = "decision regions, whose stacked bars would hide those of another model"
+        return Picture(panels, title, self._description(), caption, alone=alone)
 
     def _kinds(self) -> list[tuple[str, str, np.ndarray]]:
         """Role, name and cells [K, M] of the three outcomes of a decision."""
@@ -138,7 +145,7 @@ class DecisionRegions(Diagram):
         }
         marks: list[Mark] = []
         for j, left, right in zip(self.regions.tolist(), ends[:-1], ends[1:], strict=True):
-            area = (np.array([left]), np.array([right]), np.zeros(1), np.array([high * 1.25]))
+            area = (np.array([left]), np.array([right]), np.zeros(1), np.array([high * 1.36]))
             detail = {
                 "decision": [self.decisions[j]],
                 "from": [left],
@@ -164,13 +171,13 @@ class DecisionRegions(Diagram):
         for j, left, right in zip(self.regions.tolist(), ends[:-1], ends[1:], strict=True):
             words = f"{self.decisions[j]}\n{whole_percent(self.share[:, j].sum())} of rows"
             if right - left >= LETTER * max(map(len, words.split("\n"))):
-                marks.append(Text((left + right) / 2, high * 1.13, words, anchor="middle"))
+                marks.append(Text((left + right) / 2, high * 1.16, words, anchor="middle"))
         title = ", ".join(
             f"{self.decisions[j]} {_range_words(start, stop)}"
             for j, start, stop in zip(self.regions, ends[:-1], ends[1:], strict=True)
         )
         x = Axis(f"probability of {self.classes[1]}", 0.0, 1.0)
-        return Panel(tuple(marks), x, Axis("rows", 0.0, high * 1.25, percent=True), title=title)
+        return Panel(tuple(marks), x, Axis("rows", 0.0, high * 1.36, percent=True), title=title)
 
     def _decided(self) -> Panel:
         """The share of rows of each decision, by outcome."""

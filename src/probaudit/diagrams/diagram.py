@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import html
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,13 +21,20 @@ if TYPE_CHECKING:
     from .matplotlib_drawer import Drawing
 
 FORMATS = (".png", ".svg", ".pdf")
-# Fields whose columns have another name.
-PREDICTED = {"stated": "predicted"}
+# Names of columns that many diagrams have. An interval follows the number that it belongs to.
+LOW, HIGH = "95% interval, low", "95% interval, high"
+EXPECTED, LIMIT = "expected if calibrated", "95% limit if calibrated"
+SHARE = "share of rows"
 
 
 class Diagram(ABC):
     """Plain data that can be drawn. A subclass is a frozen dataclass that implements `picture` and
-    `columns`, and has an entry in `diagrams.DIAGRAMS`."""
+    `columns`, and has an entry in `diagrams.DIAGRAMS`.
+
+    percents : the columns that a table shows in percent, as the axis of the picture does.
+    """
+
+    percents: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def picture(self) -> Picture:
@@ -34,7 +42,8 @@ class Diagram(ABC):
 
     @abstractmethod
     def columns(self) -> dict[str, np.ndarray]:
-        """The numbers of the picture, as columns of equal length."""
+        """The numbers of the picture, as columns of equal length, by the names that a table
+        shows."""
 
     def to_frame(self) -> Any:
         """The columns as a pandas DataFrame, or as a dictionary if pandas is not installed."""
@@ -49,15 +58,17 @@ class Diagram(ABC):
 
         return draw(self.picture(), ax, **options)
 
-    def chart(self, **choices: Any) -> Any:
-        """As an Altair chart; `choices` as in `vega_drawer.chart`."""
-        from .vega_drawer import chart
+    def to_vega_lite(self, **choices: Any) -> dict[str, Any]:
+        """As a Vega-Lite specification, a plain dictionary. `choices` as in `vega_drawer.document`:
+        `theme`, "light" or "dark", and `width` in pixels."""
+        from .vega_drawer import document
 
-        return chart(self.picture(), **choices)
+        return document(self.picture(), **choices)
 
-    def save(self, path: str | Path) -> None:
-        """Write a .png, .svg or .pdf file atomically, without a browser."""
-        from .vega_drawer import image
+    def save(self, path: str | Path, **options: Any) -> None:
+        """Write a .png, .svg or .pdf file atomically, drawn with matplotlib. `options` as in
+        `Display.plot`, for instance `compact=True`."""
+        from .matplotlib_drawer import image
 
         path = Path(path)
         kind = path.suffix.lower()
@@ -65,16 +76,31 @@ class Diagram(ABC):
             raise InputError(
                 "path", f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}", str(path)
             )
-        write_bytes(path, image(self.picture(), kind[1:]))
+        write_bytes(path, image(self.picture(), kind[1:], **options))
 
     def _repr_html_(self) -> str:
-        """An inline PNG image with the description as alternative text. In an SVG image, a browser
-        with wider fonts than those that were measured would clip titles."""
-        from .vega_drawer import PNG_SCALE, image
+        """An inline PNG image with the description as alternative text, and the caption below."""
+        from .matplotlib_drawer import inline_image
 
         picture = self.picture()
-        content = image(picture, "png")
-        width = int.from_bytes(content[16:20]) // PNG_SCALE  # in the header of the file
+        content, width = inline_image(picture)
         alt = html.escape(picture.description, quote=True)
         source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-        return f'<img alt="{alt}" width="{width}" style="max-width:100%" src="{source}">'
+        shown = f'<img alt="{alt}" width="{width}" style="max-width:100%" src="{source}">'
+        caption = html.escape(picture.caption)
+        return f'<figure style="margin:0">{shown}<figcaption>{caption}</figcaption></figure>'
+
+
+def stacked(
+    what: str, parts: Mapping[str, Mapping[str, np.ndarray]], *, named: bool = True
+) -> dict[str, np.ndarray]:
+    """The columns of several parts one below the other, after a column `what` of their names.
+
+    >>> parts = {"a": {"rows": np.array([2, 3])}, "b": {"rows": np.array([5])}}
+    >>> {name: column.tolist() for name, column in stacked("model", parts).items()}
+    {'model': ['a', 'a', 'b'], 'rows': [2, 3, 5]}
+    """
+    each = list(parts.values())
+    sizes = [len(next(iter(part.values()))) for part in each]
+    names = {what: np.repeat(np.array(list(parts), object), sizes)} if named else {}
+    return names | {name: np.concatenate([part[name] for part in each]) for name in each[0]}

@@ -103,10 +103,13 @@ class Display:
         """Draw with matplotlib. Fonts, line widths and colours follow rcParams.
 
         Called again with the same `ax`, it draws another model over the first, in the next colour
-        and with its own entry in the legend. Values written beside marks, and
-        ranges behind them, are shown for a single model only.
+        and with its own entry in the legend. Bars and points of a category stand side by side, and
+        histograms have a common scale. Values written beside marks, and ranges behind them, are
+        shown for a single model only. Decision regions and compositions, whose stacked bars would
+        hide each other, and diagrams with other panels or categories raise `InputError`.
 
-        ax : axes to draw in. Several panels share their area. By default a new figure.
+        ax : axes to draw in. Several panels share their area. By default a new figure, with the
+            legend below the axes where it would hide marks.
         name : of the model, in the legend.
         color : of the model. By default each kind of mark has its own colour; a model that has a
             name, or is drawn over another one, has the next colour of `axes.prop_cycle` (unless

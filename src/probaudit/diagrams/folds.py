@@ -67,8 +67,10 @@ class FoldCurves(Diagram):
         return np.asarray(self.y.std(axis=0, ddof=1))
 
     def columns(self) -> dict[str, np.ndarray]:
-        folds = {f"fold_{k + 1}": values for k, values in enumerate(self.y)}
-        return {"x": self.x, "mean": self.mean, "deviation": self.deviation} | folds
+        panel = self.first.panels[0]
+        folds = {f"fold {k + 1}": values for k, values in enumerate(self.y)}
+        measures = {f"{panel.y.title}, mean": self.mean, "standard deviation": self.deviation}
+        return {panel.x.title or "x": self.x} | measures | folds
 
     def picture(self) -> Picture:
         panel, mean, deviation = self.first.panels[0], self.mean, self.deviation

@@ -23,7 +23,7 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..text import number
-from .diagram import Diagram
+from .diagram import EXPECTED, HIGH, LIMIT, LOW, Diagram
 from .label_nulls import label_nulls
 from .picture import Axis, Bars, Panel, Picture, Points, Rule
 
@@ -52,8 +52,15 @@ class GroupErrors(Diagram):
     definition: str
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("name", "rows", "error", "low", "high", "null", "null_high")
-        return {"group" if name == "name" else name: getattr(self, name) for name in names}
+        return {
+            "group": self.name,
+            "rows": self.rows,
+            "calibration error": self.error,
+            LOW: self.low,
+            HIGH: self.high,
+            EXPECTED: self.null,
+            LIMIT: self.null_high,
+        }
 
     def picture(self) -> Picture:
         at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))

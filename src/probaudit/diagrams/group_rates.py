@@ -9,7 +9,7 @@ import numpy as np
 
 from ..estimate import Estimate
 from ..text import percent
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points
 
 
@@ -21,6 +21,8 @@ class GroupRates(Diagram):
         answers are right. what : what is compared, such as groups or classes.
     """
 
+    percents = ("predicted", "observed", LOW, HIGH)
+
     names: tuple[str, ...]
     predicted: np.ndarray
     observed: np.ndarray
@@ -30,6 +32,7 @@ class GroupRates(Diagram):
     verdict: tuple[str, ...]
     risk: bool
     what: str = "group"
+    total: int = 0  # the number of groups, if not all are shown
 
     @classmethod
     def of(
@@ -56,41 +59,64 @@ class GroupRates(Diagram):
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {
+        columns = {
             self.what: np.array(self.names, object),
             "rows": self.rows,
             "predicted": self.predicted,
             "observed": self.observed,
-            "observed, low": self.low,
-            "observed, high": self.high,
-            "verdict": np.array(self.verdict, object),
+            LOW: self.low,
+            HIGH: self.high,
         }
+        judged = {"verdict": np.array(self.verdict, object)} if any(self.verdict) else {}
+        return columns | judged
 
     def picture(self) -> Picture:
         place = np.arange(len(self.names), dtype=float)
         detail = {name: list(column) for name, column in self.columns().items()}
         says, happened = ("predicted", "happened") if self.risk else ("says", "is right")
+        too_high, too_low = self.predicted > self.high, self.predicted < self.low
+        kinds = (
+            (~too_high & ~too_low, "observed", f"{happened}, with 95% interval"),
+            (too_high, "over", f"{happened} less often"),
+            (too_low, "under", f"{happened} more often"),
+        )
         marks: list[Mark] = [
-            Line(np.array([a, b]), np.array([y, y]), role="reference")
+            Line(np.array([a, b]), np.array([y, y]), role="reference", dashed=True)
             for a, b, y in zip(self.predicted, self.observed, place, strict=True)
         ]
-        marks += [
-            Points(self.predicted, place, role="over", name=says, detail=detail),
-            Points(
-                self.observed,
-                place,
-                self.low,
-                self.high,
-                role="observed",
-                name=f"{happened}, with 95% interval",
-                across=True,
-                detail=detail,
-            ),
-        ]
-        panel = Panel(tuple(marks), Axis("", percent=True), Axis("", categories=self.names))
-        caption = "The largest difference first."
-        title = f"Predicted and observed by {self.what}"
-        return Picture((panel,), title, self._description(), caption)
+        marks.append(
+            Points(self.predicted, place, role="rest", name=says, detail=detail, hollow=True)
+        )
+        for of, role, name in kinds:
+            if of.any():
+                marks.append(
+                    Points(
+                        self.observed[of],
+                        place[of],
+                        self.low[of],
+                        self.high[of],
+                        role=role,
+                        name=name,
+                        across=True,
+                        detail={
+                            key: list(np.asarray(column)[of]) for key, column in detail.items()
+                        },
+                    )
+                )
+        across = Axis("share of rows", *self._ends(), percent=True)
+        panel = Panel(tuple(marks), across, Axis("", categories=self.names))
+        caption = "The largest difference first. Lines are 95% intervals."
+        if self.total > len(self.names):
+            caption += f" Shown: the {len(self.names)} clearest of {self.total:,}."
+        rates = "Predicted and observed" if self.risk else "Confidence and accuracy"
+        return Picture((panel,), f"{rates} by {self.what}", self._description(), caption)
+
+    def _ends(self) -> tuple[float | None, float | None]:
+        """Ends of the axis at 0 or 1 if rates are near; shares beyond them are impossible."""
+        shown = np.r_[self.predicted, self.low, self.high]
+        low, high = float(shown.min()), float(shown.max())
+        margin = 0.1 * (high - low)
+        return (0.0 if low - margin <= 0 else None), (1.0 if high + margin >= 1 else None)
 
     def _description(self) -> str:
         first = f"{percent(self.predicted[0])} predicted, {percent(self.observed[0])} observed"

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..grouping.loss import GroupingLoss, GroupingRates
 from ..grouping.loss import grouping_rates as find_rates
 from ..text import whole_percent
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 HIDDEN_GROUPS = "Hidden groups: same prediction, different outcomes"
@@ -40,16 +40,16 @@ class GroupingDiagram(GroupingRates, Diagram):
     def columns(self) -> dict[str, np.ndarray]:
         """Regions, each with its bin."""
         return {
-            "bin": self.region_bin,
-            "bin_predicted": self.stated[self.region_bin],
-            "bin_observed": self.observed[self.region_bin],
-            "bin_rows": self.rows[self.region_bin],
+            "bin": self.region_bin + 1,
+            "rows of the bin": self.rows[self.region_bin],
+            "predicted in the bin": self.stated[self.region_bin],
+            "observed in the bin": self.observed[self.region_bin],
+            "rows": self.region_rows,
             "predicted": self.region_stated,
             "observed": self.region_observed,
-            "low": self.region_low,
-            "high": self.region_high,
-            "rows": self.region_rows,
-            "differs": self.region_differs,
+            LOW: self.region_low,
+            HIGH: self.region_high,
+            "differs from its bin": self.region_differs,
         }
 
     def picture(self) -> Picture:
@@ -113,9 +113,10 @@ class GroupingDiagram(GroupingRates, Diagram):
             those = kind & _thick(self.region_rows)
             if those.any():
                 shown = {key: column[those] for key, column in self.columns().items()}
-                low, high = (shown["low"], shown["high"]) if self._with_intervals else (None, None)
+                low, high = (shown[LOW], shown[HIGH]) if self._with_intervals else (None, None)
                 detail = {key: shown[key] for key in ("predicted", "observed", "rows")}
-                place = (shown["predicted"], shown["observed"], low, high, shown["rows"])
+                area = shown["rows"] / self.region_rows.max()
+                place = (shown["predicted"], shown["observed"], low, high, area)
                 marks.append(Points(*place, role=role, name=name, detail=detail))
         return marks
 

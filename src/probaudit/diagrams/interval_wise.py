@@ -23,7 +23,7 @@ from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..text import number, significant, whole_percent
-from .diagram import PREDICTED, Diagram
+from .diagram import EXPECTED, HIGH, LIMIT, LOW, SHARE, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 NUMBERS = (
@@ -45,6 +45,8 @@ class IntervalWise(Diagram):
         `InterInterval` (Figure 5). If it is 0, observed rates lie in the interval.
     """
 
+    percents = (SHARE,)
+
     name: np.ndarray
     start: np.ndarray
     stop: np.ndarray
@@ -63,8 +65,23 @@ class IntervalWise(Diagram):
     definition: str
 
     def columns(self) -> dict[str, np.ndarray]:
-        columns = {PREDICTED.get(name, name): getattr(self, name) for name in NUMBERS}
-        return {"interval": self.name} | columns
+        return {
+            "interval": self.name,
+            "from": self.start,
+            "to": self.stop,
+            "rows": self.rows,
+            SHARE: self.share,
+            "predicted": self.stated,
+            "observed": self.observed,
+            "calibration error": self.error,
+            LOW: self.low,
+            HIGH: self.high,
+            EXPECTED: self.null,
+            LIMIT: self.null_high,
+            "outside the interval": self.beyond,
+            "outside, 95% low": self.beyond_low,
+            "outside, 95% high": self.beyond_high,
+        }
 
     def picture(self) -> Picture:
         at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..estimate import Estimate
 from ..text import capitalised, number
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 GROUP = 0.8  # the width of the bars of a category
@@ -69,14 +69,15 @@ class LensTable(Diagram):
         return np.array([getattr(found[model], name) for found in self.estimates.values()])
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("value", "low", "high", "debiased", "n")
+        names = {"calibration error": "value", LOW: "low", HIGH: "high"}
+        names |= {"debiased": "debiased", "rows": "n"}
         columns = {
             "lens": np.tile(np.array(self.lenses, object), len(self.models)),
             "model": np.repeat(np.array(self.models, object), len(self.lenses)),
         }
         return columns | {
-            name: np.concatenate([self._values(model, name) for model in self.models])
-            for name in names
+            title: np.concatenate([self._values(model, name) for model in self.models])
+            for title, name in names.items()
         }
 
     def picture(self) -> Picture:

@@ -1,4 +1,4 @@
-"""The matplotlib drawer, for notebooks and papers.
+"""The matplotlib drawer, for notebooks, files and papers.
 
 Sizes, fonts, line widths and colours follow rcParams. The drawer never changes them and does not
 use pyplot.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import Argument, InputError
-from .palette import FAINT, SERIES, colour
+from .matplotlib_frame import entitle, frame, label
+from .matplotlib_legend import add_legend, check_legend
+from .matplotlib_marks import check_keywords, draw_mark, keys_of, move
+from .matplotlib_text import escaped
+from .overlay import can_move, for_one_model, over, placed
+from .palette import SERIES, colour
 from .panel_grid import (
     PanelGrid,
     arranged,
@@ -26,32 +28,21 @@ from .panel_grid import (
     is_outer,
     row_heights,
 )
-from .picture import CONTEXT, Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
+from .picture import CONTEXT, Band, Bars, Line, Mark, Panel, Picture, Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DASHES = (0, (4, 3))
-LARGEST_POINT = 1.8  # diameter, in multiples of lines.markersize
-THIN = 0.75  # of references and intervals, in multiples of lines.linewidth
 COMPACT = 0.8  # font size and line width of a compact figure, relative to rcParams
-SMALLEST = 0.65  # the same for several panels in given axes
-LETTER = 0.55  # mean width of a character, in multiples of the font size
-ROW_OF_NAMES = 45  # characters
-MOVED = (0.0, 0.26, -0.26)  # places of overlaid models within a category
+SMALLEST, FINEST = 0.75, 0.5  # the least of either for several panels in given axes
+SHARP = 2  # pixels of a PNG file per pixel of the figure
 SHOWN = "_probaudit_shown"  # attribute of axes: what they show
-KEYWORDS = (
-    "line_kw",
-    "marker_kw",
-    "interval_kw",
-    "band_kw",
-    "bar_kw",
-    "reference_kw",
-    "hist_kw",
-    "text_kw",
-    "legend_kw",
-)
+METADATA = {  # of a file: the keys of title, description and date
+    "png": ("Title", "Description", None),
+    "svg": ("Title", "Description", "Date"),
+    "pdf": ("Title", "Subject", "CreationDate"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +67,34 @@ class Drawing:
 
 
 @dataclass(frozen=True, eq=False)
+class Placed:
+    """The artists of a mark whose place depends on the number of models."""
+
+    mark: Mark
+    panel: Panel
+    place: int
+    model: int
+    artists: list[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Shown:
     """What axes show: a panel in each of `axes`, a number of `models`, their colours, the names in
-    the legend that models share, and artists that are shown for a single model only."""
+    the legend that models share, artists that are shown for a single model only, and those that
+    move if another model comes. `own`: whether the drawer made the figure. `scale`: of letters and
+    lines."""
 
     axes: tuple[Axes, ...]
     panels: tuple[Panel, ...]
+    columns: int
+    own: bool
+    scale: float
+    compact: bool
     models: int = 0
     colours: tuple[Any, ...] = ()
     names: frozenset[str] = frozenset()
     single: tuple[Any, ...] = ()
+    placed: tuple[Placed, ...] = ()
 
     @classmethod
     def on(cls, ax: Axes) -> Shown | None:
@@ -126,24 +135,61 @@ def draw(
             way_out=("leave out ", Argument("hist")),
         )
     picture = picture.folded(hist is not False)
-    own = ax is None
-    scale = COMPACT if compact else 1.0 if ax is None else _scale(picture, ax)
-    sizes: Any = ("font.size", "lines.linewidth", "lines.markersize") if scale < 1 else ()
-    with rc_context({key: scale * rcParams[key] for key in sizes}):
+    own, before = ax is None, None if ax is None else Shown.on(ax)
+    if before is not None:
+        picture, scale = over(picture, before.panels), before.scale
+    else:
+        scale = COMPACT if compact else 1.0 if ax is None else _scale(picture, ax)
+    sizes: Any = {"font.size": SMALLEST, "lines.linewidth": FINEST, "lines.markersize": FINEST}
+    with rc_context({key: max(least, scale) * rcParams[key] for key, least in sizes.items()}):
         if ax is None:
             ax = _new_axes(picture, compact)
-        before = Shown.on(ax)
-        if before is not None:
-            picture = _comparable(picture)
         style = _Style.of(picture, before, name, color, keywords)
-        shown = style.draw(picture, before or _empty(picture, ax))
+        shown_names = [
+            one.get_legend_handles_labels()[1] for one in (before.axes if before else ())
+        ]
+        named = name is not None or any(shown_names)
+        named = named or any(mark.name for panel in picture.panels for mark in panel.marks)
+        check_legend(legend, keywords.get("legend_kw"), named)
+        shown = style.draw(picture, before or _empty(picture, ax, own, scale, compact))
         setattr(ax, SHOWN, shown)
+        figure = _resized(ax, shown)
+        _lay_out(figure, shown)
+        for panel, one in zip(shown.panels, shown.axes, strict=True):
+            label(panel, one, len(shown.panels) > 1)
         if title is not False and (own or title is not None):
-            _title(picture, ax, title)
-        _legend(ax, shown.axes, legend, keywords.get("legend_kw"))
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+            entitle(picture, ax, title, shown.own)
+        _lay_out(figure, shown)
+        below = add_legend(
+            ax, shown.axes, shown.panels, legend, keywords.get("legend_kw"), shown.own
+        )
+        _resized(ax, shown, below)
     return Drawing(figure, shown.axes, own)
+
+
+def image(picture: Picture, kind: str, **options: Any) -> bytes:
+    """The picture as a "png", "svg" or "pdf" file, with title and description as metadata. Equal
+    pictures have equal bytes. A PNG file has savefig.dpi, or twice figure.dpi if that is not set.
+    """
+    from matplotlib import rc_context, rcParams
+
+    figure = draw(picture, **options).figure_
+    title, description, date = METADATA[kind]
+    metadata: dict[str, Any] = {title: picture.title, description: picture.description}
+    if date is not None:
+        metadata[date] = None
+    dpi = SHARP * figure.dpi if rcParams["savefig.dpi"] == "figure" else rcParams["savefig.dpi"]
+    content = io.BytesIO()
+    with rc_context({"svg.hashsalt": rcParams["svg.hashsalt"] or "probaudit"}):
+        figure.savefig(content, format=kind, dpi=dpi, metadata=metadata)
+    return content.getvalue()
+
+
+def inline_image(picture: Picture) -> tuple[bytes, int]:
+    """A sharp PNG image for a notebook, and the width in pixels to show it with."""
+    figure, content = draw(picture).figure_, io.BytesIO()
+    figure.savefig(content, format="png", dpi=SHARP * figure.dpi)
+    return content.getvalue(), round(figure.get_size_inches()[0] * figure.dpi)
 
 
 def _new_axes(picture: Picture, compact: bool) -> Axes:
@@ -157,13 +203,12 @@ def _new_axes(picture: Picture, compact: bool) -> Axes:
 
 
 def _scale(picture: Picture, ax: Axes) -> float:
-    """The size of letters and lines for several panels in given axes, which have less room than a
-    figure of their own."""
+    """The size of given axes for several panels, relative to a figure of their own, at most 1."""
     if len(picture.panels) == 1:
         return 1.0
     width, height = _inches(ax)
     wanted = figure_size(picture, False)
-    return max(SMALLEST, min(1.0, width / wanted[0], height / wanted[1]))
+    return min(1.0, width / wanted[0], height / wanted[1])
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
@@ -172,10 +217,33 @@ def _inches(ax: Axes) -> tuple[float, float]:
     return box.width / figure.dpi, box.height / figure.dpi
 
 
-def _empty(picture: Picture, ax: Axes) -> Shown:
+def _resized(ax: Axes, shown: Shown, below: float = 0.0) -> Figure:
+    """The figure, if it is our own high enough for its models and for a legend `below` the axes, in
+    inches."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    if shown.own:
+        picture = Picture(shown.panels, "", "", columns=shown.columns)
+        needed = figure_size(picture, shown.compact, shown.models)[1] + below
+        width, height = figure.get_size_inches()
+        height = max(height, needed)
+        figure.set_size_inches(width if shown.compact else max(width, height), height)
+    return figure
+
+
+def _lay_out(figure: Figure, shown: Shown) -> None:
+    """Compute the size of axes in a figure of our own."""
+    engine = figure.get_layout_engine()
+    if shown.own and engine is not None:
+        engine.execute(figure)
+
+
+def _empty(picture: Picture, ax: Axes, own: bool, scale: float, compact: bool) -> Shown:
     """Axes for each panel: the given ones, or several inside their area."""
+    made: dict[str, Any] = {"columns": picture.columns, "own": own, "scale": scale}
+    made["compact"] = compact
     if len(picture.panels) == 1:
-        return Shown((ax,), picture.panels)
+        return Shown((ax,), picture.panels, **made)
     ax.set_axis_off()
     columns, count = columns_of(picture, *_inches(ax)), len(picture.panels)
     box = (0.2, 0.2, 0.8 / columns, 0.8 / math.ceil(count / columns))  # until it is drawn
@@ -186,7 +254,7 @@ def _empty(picture: Picture, ax: Axes) -> Shown:
         for side in common_sides(picture):
             if not is_outer(side, place, columns, count):
                 one.tick_params(axis=side, labelbottom=False, labelleft=False)
-    return Shown(axes, arranged(picture, columns))
+    return Shown(axes, arranged(picture, columns), **made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +267,7 @@ class _Style:
     keywords: dict[str, Any]
     single: bool
     cycle: tuple[str, ...]
+    first: str
 
     @classmethod
     def of(
@@ -209,11 +278,9 @@ class _Style:
         color: Any,
         keywords: dict[str, Any],
     ) -> _Style:
-        single = len(picture.series) == 1
+        single = picture.one_colour
         marks = [mark for panel in picture.panels for mark in panel.marks]
-        _check_keywords(marks, keywords)
-        if before is not None:
-            _check_overlay(picture, before, single)
+        check_keywords(marks, keywords)
         if color is not None and not single:
             raise InputError(
                 "color",
@@ -229,80 +296,83 @@ class _Style:
                 way_out=("use ", Argument("title")),
             )
         cycle, used = _cycle(), before.colours if before else ()
+        free = [each for each in cycle if each not in used] or list(cycle)
         colours: dict[str, Any] = {}
-        if color is not None:
-            colours = dict.fromkeys(picture.series, color)
-        elif before is not None or (single and name is not None):
-            free = [each for each in cycle if each not in used] or list(cycle)
+        if single and (color is not None or name is not None or before is not None):
+            colours = dict.fromkeys(picture.series, free[0] if color is None else color)
+        elif before is not None:
             colours = {key: free[k % len(free)] for k, key in enumerate(picture.series)}
-        return cls(name, colours, keywords, single, cycle)
+        return cls(name, colours, keywords, single, cycle, next(iter(picture.series), ""))
 
     def draw(self, picture: Picture, shown: Shown) -> Shown:
         """Draw all panels; returns what the axes show then."""
-        names, single = set(shown.names), []
-        for artist in shown.single if shown.models else ():
+        names, single, moving = set(shown.names), [], list(shown.placed)
+        panels, over = [], shown.models > 0
+        for artist in shown.single if over else ():
             artist.remove()
-        placed = zip(shown.panels, picture.panels, shown.axes, strict=True)
-        for place, panel, ax in placed:
+        for k, (place, panel, ax) in enumerate(
+            zip(shown.panels, picture.panels, shown.axes, strict=True)
+        ):
             limits = (ax.get_xlim(), ax.get_ylim()) if ax.has_data() else None
-            x, y = replace(panel.x, title=place.x.title), replace(panel.y, title=place.y.title)
-            drawn = replace(panel, x=x, y=y)
             for order, mark in enumerate(panel.marks):
-                at = _moved(mark, panel, shown.models)
-                paint = self._paint(mark, names, order)
-                artists = _draw_mark(at, drawn, ax, paint, self._own(mark))
-                single += artists if _of_single(mark) else []
-            _frame(drawn, ax, limits)
-            if len(picture.panels) > 1 and panel.title:
-                size = float(ax.xaxis.label.get_fontsize())
-                wide = ax.get_window_extent().width
-                text = _wrapped(panel.title, wide, size, ax)
-                ax.set_title(text, loc="center", fontsize=size)
+                paint = self._paint(mark, names, order, over)
+                artists = draw_mark(mark, panel, ax, paint, self._own(mark))
+                single += artists if for_one_model(mark) else []
+                if can_move(mark, panel):
+                    moving.append(Placed(mark, panel, k, shown.models, artists))
+            frame(panel, ax, limits)
+            kept = [mark for mark in place.marks if not for_one_model(mark)] if over else []
+            panels.append(replace(place, marks=(*kept, *panel.marks), title=panel.title))
         marks = [mark for panel in picture.panels for mark in panel.marks]
-        common = {_escaped(m.name) for m in marks if not m.series or isinstance(m, Band)}
-        painted = [self._colour(mark) for mark in marks if mark.series]
-        return replace(
+        common = {escaped(m.name) for m in marks if not m.series or isinstance(m, Band)}
+        painted = [self._colour(mark, over) for mark in marks if mark.series]
+        found = replace(
             shown,
+            panels=tuple(panels),
             models=shown.models + 1,
             colours=(*shown.colours, *painted),
             names=shown.names | common,
             single=tuple(single),
+            placed=tuple(one for one in moving if not (over and for_one_model(one.mark))),
         )
+        _move_all(found)
+        return found
 
-    def _colour(self, mark: Mark) -> Any:
+    def _colour(self, mark: Mark, over: bool) -> Any:
+        """References and remainders are grey, unless they distinguish models."""
         series = mark.series or next(iter(self.colours), "")
-        if series in self.colours and (mark.role not in CONTEXT or mark.role == "density"):
+        references = over and mark.role == "reference" and isinstance(mark, (Line, Rule))
+        parts = self.single and isinstance(mark, Bars) and not mark.faint
+        if series in self.colours and (
+            mark.role not in CONTEXT or mark.role == "density" or references or parts
+        ):
             return self.colours[series]
-        return colour(mark.role, self.cycle)
+        named = self.name is not None and mark.role == "density"
+        return colour(self.first if named and self.first else mark.role, self.cycle)
 
     def _own(self, mark: Mark) -> dict[str, Any]:
         """The keywords for the artist of a mark, and for its intervals."""
-        return {key: self.keywords.get(key) or {} for key in _keys(mark)}
+        return {key: self.keywords.get(key) or {} for key in keys_of(mark)}
 
-    def _paint(self, mark: Mark, names: set[str], order: int) -> dict[str, Any]:
+    def _paint(self, mark: Mark, names: set[str], order: int, over: bool) -> dict[str, Any]:
         name = mark.name
         if self.name is not None and mark.series and not isinstance(mark, Band):
             name = self.name if self.single else name and f"{self.name}: {name}"
-        label = _escaped(name)
-        if label in names:
-            label = ""
-        names.add(label)
-        return {"color": self._colour(mark), "label": label or "_", "zorder": 2 + 0.01 * order}
+        text = escaped(name)
+        if text in names:
+            text = ""
+        names.add(text)
+        zorder = 2 + 0.01 * order
+        return {"color": self._colour(mark, over), "label": text or "_", "zorder": zorder}
 
 
-def _of_single(mark: Mark) -> bool:
-    """Whether a mark is clear for a single model only: text, and ranges behind the marks."""
-    faint = isinstance(mark, Bars) and mark.faint
-    return faint or isinstance(mark, Text) or (mark.role == "null" and isinstance(mark, Band))
-
-
-def _comparable(picture: Picture) -> Picture:
-    """The picture for axes that show another model."""
-    panels = [
-        replace(panel, marks=tuple(mark for mark in panel.marks if not _of_single(mark)))
-        for panel in picture.panels
-    ]
-    return replace(picture, panels=tuple(panels))
+def _move_all(shown: Shown) -> None:
+    """Put the marks of all models beside each other, and their histograms on a common scale."""
+    if shown.models == 1:
+        return
+    for one in shown.placed:
+        top = max(o.panel.histogram_top for o in shown.placed if o.place == one.place)
+        move(one.artists, placed(one.mark, one.panel, one.model, shown.models, top))
 
 
 def _cycle() -> tuple[str, ...]:
@@ -313,241 +383,3 @@ def _cycle() -> tuple[str, ...]:
     if cycle == rcParamsDefault["axes.prop_cycle"]:
         return SERIES
     return tuple(cycle.by_key().get("color", SERIES))
-
-
-def _keys(mark: Mark) -> tuple[str, ...]:
-    """The options that style the artists of a mark."""
-    if mark.role == "density":
-        return ("hist_kw",)
-    if isinstance(mark, Points):
-        return ("marker_kw",) if mark.low is None else ("marker_kw", "interval_kw")
-    if isinstance(mark, Rule) or (isinstance(mark, Line) and mark.role == "reference"):
-        return ("reference_kw",)
-    if isinstance(mark, Bars):
-        return ("band_kw",) if mark.faint else ("bar_kw",)
-    return ({Line: "line_kw", Band: "band_kw", Text: "text_kw"}[type(mark)],)
-
-
-def _check_keywords(marks: list[Mark], keywords: dict[str, Any]) -> None:
-    known = {key for mark in marks for key in _keys(mark)} | {"legend_kw"}
-    for key, value in keywords.items():
-        if key not in KEYWORDS:
-            raise TypeError(f"plot() got an unexpected keyword argument {key!r}")
-        if value is not None and key not in known:
-            usable = ", ".join(f"`{key}`" for key in KEYWORDS if key in known)
-            raise InputError(
-                key,
-                "must be None for a diagram without such marks",
-                value,
-                way_out=(f"use one of {usable}",),
-            )
-
-
-def _check_overlay(picture: Picture, before: Shown, single: bool) -> None:
-    """A second model must have the same axes, and must not hide the first."""
-    way_out = ("draw it in other axes",)
-
-    def kinds(panels: tuple[Panel, ...]) -> list[tuple[object, ...]]:
-        return [(p.x.scale, p.x.categories, p.y.scale, p.y.categories) for p in panels]
-
-    if kinds(picture.panels) != kinds(before.panels):
-        rule = "must show a diagram with the same axes, or none"
-        raise InputError("ax", rule, "a diagram with other axes", way_out=way_out)
-    stacked = any(isinstance(m, Bars) and m.series for p in picture.panels for m in p.marks)
-    if stacked and not single:
-        rule = "must be empty for a diagram of several bars, which would hide those of others"
-        raise InputError("ax", rule, "axes with a diagram", way_out=way_out)
-
-
-def _moved(mark: Mark, panel: Panel, model: int) -> Mark:
-    """Bars and points of overlaid models side by side within each category."""
-    lines = any(isinstance(other, Line) for other in panel.marks)
-    if not model or lines or (panel.x.categories is None and panel.y.categories is None):
-        return mark
-    names: dict[type[Mark], tuple[str, ...]] = {
-        Bars: ("left", "right") if panel.x.categories else ("bottom", "top"),
-        Points: ("x",) if panel.x.categories else ("y",),
-    }
-    keys = names.get(type(mark), ())
-    values: dict[str, Any] = {key: np.asarray(getattr(mark, key), float) for key in keys}
-    if not values:
-        return mark
-    middle = np.rint(sum(values.values()) / len(values))
-    moved = MOVED[model % len(MOVED)]
-    places: dict[str, Any] = {key: middle + (v - middle) / 3 + moved for key, v in values.items()}
-    return replace(mark, **places)
-
-
-def _frame(panel: Panel, ax: Axes, limits: tuple[Any, Any] | None) -> None:
-    _axis(panel.x, ax, "x", panel.extent("x"), limits and limits[0])
-    _axis(panel.y, ax, "y", panel.extent("y"), limits and limits[1])
-    if panel.square:
-        ax.set_box_aspect(1)
-
-
-def _axis(
-    axis: Axis, ax: Axes, side: str, ends: tuple[float, float], shown: tuple[float, float] | None
-) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
-
-    own = ax.xaxis if side == "x" else ax.yaxis
-    limit, scale = (ax.set_xlim, ax.set_xscale) if side == "x" else (ax.set_ylim, ax.set_yscale)
-    if axis.scale == "log":
-        scale("log")
-    if shown is not None:
-        ends = min(*ends, *shown), max(*ends, *shown)
-    # the first name on top
-    limit(ends[::-1] if axis.categories is not None and side == "y" else ends)
-    box = ax.get_window_extent()
-    room = box.width if side == "x" else box.height
-    # Ticks are created later, when rcParams may differ.
-    own.set_tick_params(labelsize=_points(f"{side}tick.labelsize"))
-    own.set_label_text(_wrapped(axis.title, room, float(own.label.get_fontsize()), ax))
-    if axis.categories is not None:
-        own.set_ticks(range(len(axis.categories)), [_escaped(name) for name in axis.categories])
-        if side == "x" and sum(map(len, axis.categories)) > ROW_OF_NAMES:
-            own.set_tick_params(rotation=40)
-            for label in own.get_ticklabels():
-                label.set_horizontalalignment("right")
-        return
-    if axis.scale == "linear":
-        own.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10]))
-    if axis.percent:
-        own.set_major_formatter(PercentFormatter(1))
-    elif axis.scale == "linear" and max(map(abs, ends)) >= 1e4:
-        own.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value / 1000:,.10g}k" if value else "0")
-        )
-
-
-def _draw_mark(
-    mark: Mark, panel: Panel, ax: Axes, paint: dict[str, Any], own: dict[str, Any]
-) -> list[Any]:
-    """The artists of a mark."""
-    from matplotlib import rcParams
-
-    thin = {"linewidth": THIN * rcParams["lines.linewidth"]}
-    (first, *_) = own.values()
-    if isinstance(mark, Line):
-        style: dict[str, Any] = {"linestyle": DASHES, **thin} if mark.dashed else {}
-        style["drawstyle"] = "steps-post" if mark.step else "default"
-        (line,) = ax.plot(mark.x, mark.y, **style, **paint)
-        line.set(**first)
-        return [line]
-    if isinstance(mark, Band):
-        band = ax.fill_between(mark.x, mark.low, mark.high, alpha=FAINT, linewidth=0, **paint)
-        band.set(**first)
-        return [band]
-    if isinstance(mark, Points):
-        if mark.low is not None and mark.high is not None:
-            lines, fixed = (ax.hlines, mark.y) if mark.across else (ax.vlines, mark.x)
-            bare = paint | {"label": "_"}
-            lines(fixed, mark.low, mark.high, **thin, **bare).set(**own["interval_kw"])
-        style = {"s": _areas(mark.size), "linewidths": 0, "clip_on": not panel.contains(mark)}
-        return [ax.scatter(mark.x, mark.y, **style | paint | first)]
-    if isinstance(mark, Bars):
-        height, width = mark.top - mark.bottom, mark.right - mark.left
-        alpha = FAINT if mark.faint or mark.role == "density" else 0.9
-        style = {"align": "edge", "linewidth": 0, "alpha": alpha}
-        bars = ax.bar(mark.left, height, width, mark.bottom, **style, **paint)
-        for bar in bars:
-            bar.set(**first)
-        return [bars]
-    if isinstance(mark, Rule):
-        style = {"linestyle": DASHES, **thin, **paint}
-        if mark.x is not None:
-            rule = ax.axvline(mark.x, **style)
-        elif mark.y is not None:
-            rule = ax.axhline(mark.y, **style)
-        else:
-            (rule,) = ax.plot(panel.diagonal(), panel.diagonal(), **style)
-        rule.set(**first)
-        return [rule]
-    assert isinstance(mark, Text)
-    align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
-    style = {"ha": align, "va": "center", "fontsize": "small", "zorder": 5}
-    text = ax.text(mark.x, mark.y, _escaped(mark.text), **style)
-    text.set(**first)
-    return [text]
-
-
-def _areas(size: np.ndarray | None) -> Any:
-    """The areas of points, in pt^2; the default area without sizes."""
-    from matplotlib import rcParams
-
-    if size is None or not len(size):
-        return None
-    largest = (LARGEST_POINT * rcParams["lines.markersize"]) ** 2
-    return largest * np.asarray(size, float) / max(float(np.max(size)), 1e-300)
-
-
-def _escaped(text: str) -> str:
-    """Escape dollar signs, so that names are not parsed as formulas."""
-    from matplotlib import rcParams
-
-    special = "%&#_$" if rcParams["text.usetex"] else "$"
-    return "".join(f"\\{letter}" if letter in special else letter for letter in text)
-
-
-def _wrapped(text: str, pixels: float, size: float, ax: Axes) -> str:
-    """Lines that fit into a width, for a font size in points."""
-    lines = textwrap.wrap(text, max(12, _letters(ax, pixels, size)))
-    return "\n".join(map(_escaped, lines))
-
-
-def _points(key: Any) -> float:
-    """A font size of rcParams in points."""
-    from matplotlib import rcParams
-    from matplotlib.font_manager import FontProperties
-
-    return float(FontProperties(size=rcParams[key]).get_size())
-
-
-def _letters(ax: Axes, pixels: float, size: float) -> int:
-    """The number of characters that fit into a width."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    return int(pixels * 72 / figure.dpi / (LETTER * size))
-
-
-def _title(picture: Picture, ax: Axes, title: str | bool | None) -> None:
-    """The title of the axes; of a picture of one panel, also that of the panel."""
-    lines = [picture.title] if title in (None, True) else [str(title)]
-    if len(picture.panels) == 1 and title in (None, True) and picture.panels[0].title:
-        lines.append(picture.panels[0].title)
-    size = float(ax.title.get_fontsize())
-    wide = ax.get_window_extent().width
-    ax.set_title("\n".join(_wrapped(line, wide, size, ax) for line in lines))
-
-
-def _legend(
-    ax: Axes, axes: tuple[Axes, ...], legend: bool | None, keywords: dict[str, Any] | None
-) -> None:
-    """One legend for all panels, inside the given axes."""
-    found: dict[str, list[Any]] = {"handles": [], "labels": []}
-    for one in axes:
-        handles, labels = one.get_legend_handles_labels()
-        found["handles"] += handles
-        found["labels"] += labels
-    if legend is False:
-        if keywords is not None:
-            raise InputError("legend_kw", "must be None without a legend", keywords)
-        return
-    if not found["labels"]:
-        if legend or keywords is not None:
-            raise InputError(
-                "legend",
-                "must be None or False for a diagram without names",
-                legend,
-                way_out=("use ", Argument("name")),
-            )
-        return
-    # "best" does not avoid text, which pictures have on top
-    style: dict[str, Any] = {"loc": "lower right" if ax.texts else "best"}
-    if axes[0] is not ax:
-        size = _points("legend.fontsize")
-        longest = max(map(len, found["labels"])) + 8
-        letters = _letters(ax, ax.get_window_extent().width, size)
-        columns = max(1, min(len(found["labels"]), letters // longest))
-        style = {"loc": "lower center", "ncols": columns, "borderaxespad": 0, "frameon": False}
-    ax.legend(**found, **style | (keywords or {}))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..text import number
-from .diagram import Diagram
+from .diagram import SHARE, Diagram, stacked
 from .group_errors import GroupErrors
 from .interval_wise import IntervalWise
 from .lens_table import grouped
@@ -27,6 +27,8 @@ class ErrorsByModel(Diagram):
 
     each : the diagram of each model, by name.
     """
+
+    percents = (SHARE,)
 
     each: Mapping[str, Errors]
 
@@ -54,10 +56,7 @@ class ErrorsByModel(Diagram):
         return tuple(dict.fromkeys(str(g) for one in self.each.values() for g in one.name))
 
     def columns(self) -> dict[str, np.ndarray]:
-        parts = [one.columns() for one in self.each.values()]
-        rows = [len(one.name) for one in self.each.values()]
-        stacked = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        return {"model": np.repeat(np.array(list(self.each), object), rows)} | stacked
+        return stacked("model", {name: one.columns() for name, one in self.each.items()})
 
     def picture(self) -> Picture:
         groups, marks = self.groups, []

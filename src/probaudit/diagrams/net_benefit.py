@@ -15,7 +15,8 @@ from ..errors import InputError
 from ..scoring.decision_curve import DecisionCurve, decision_curve_of
 from ..scoring.events import EventTable
 from ..text import percent
-from .diagram import Diagram
+from .before_after import ROLES
+from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import Axis, Band, Line, Mark, Panel, Picture
 from .reliability import event_name
 
@@ -35,10 +36,21 @@ class DecisionCurves(Diagram):
         return next(iter(self.curves.values()))
 
     def columns(self) -> dict[str, np.ndarray]:
-        each = [curve.columns() for curve in self.curves.values()]
-        names = np.repeat(list(self.curves), [len(columns["threshold"]) for columns in each])
-        stacked = {name: np.concatenate([columns[name] for columns in each]) for name in each[0]}
-        return {"model": names, **stacked}
+        return stacked(
+            "model",
+            {
+                name: {
+                    "threshold": curve.thresholds,
+                    "net benefit": curve.net_benefit,
+                    LOW: curve.low,
+                    HIGH: curve.high,
+                    "act on all rows": curve.treat_all,
+                    "act on none": curve.treat_none,
+                }
+                for name, curve in self.curves.items()
+            },
+            named=len(self.curves) > 1,
+        )
 
     def picture(self) -> Picture:
         t, rate = self.first.thresholds, self.first.rate
@@ -47,7 +59,7 @@ class DecisionCurves(Diagram):
             Line(t, np.zeros(len(t)), role="reference", name="act on none"),
         ]
         for k, (name, curve) in enumerate(self.curves.items()):
-            role = "model" if len(self.curves) == 1 else f"series {k}"
+            role = "model" if len(self.curves) == 1 else ROLES.get(name, f"series {k}")
             if len(self.curves) == 1:
                 marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
             detail = {"threshold": t, "net benefit": curve.net_benefit}
@@ -57,7 +69,7 @@ class DecisionCurves(Diagram):
         )
         last = float(t[useful].max(initial=float(t[0])))
         right = min(1.0, 1.15 * max(last, rate))
-        across = Axis(f"threshold: act if the probability of {self.event} is higher", 0.0, right)
+        across = Axis(f"decision threshold, probability of {self.event}", 0.0, right, percent=True)
         up = Axis("net benefit", -SHOWN_LOSS * rate, 1.1 * rate)
         caption = (
             "Events acted on per row, less false alarms weighted by the odds of the threshold. "
@@ -90,7 +102,7 @@ def decision_curve_diagram(
     others : outputs of other models for the same rows, by name.
 
     >>> found = decision_curve_diagram([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], thresholds=[0.2, 0.5])
-    >>> found.columns()["net_benefit"].round(4)
+    >>> found.columns()["net benefit"].round(4)
     array([0.4375, 0.25  ])
     """
     rows = rows_of(y_true, y_proba, **options)

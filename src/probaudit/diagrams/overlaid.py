@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,20 +10,19 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..text import number
-from .aligned import ECE_BINS, AlignedReliability, aligned_columns
-from .bins import Bins
-from .diagram import Diagram
+from .aligned import ECE_BINS, AlignedReliability
+from .bins import Bins, few_rows
+from .diagram import Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
 from .reliability import Reliability
-
-FEW, FEW_SHARE = 10, 0.01  # bins with fewer rows than both are not drawn
-SMALLEST = 0.12  # area of a point, as a share of that of the largest
 
 
 @dataclass(frozen=True, eq=False)
 class OverlaidReliability(Diagram):
     """The observed rate of an event against its predicted probability, one curve for each model.
     The picture leaves out bins with very few rows, whose rates are noise; `columns` has them."""
+
+    percents = Reliability.percents
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]
@@ -46,15 +44,14 @@ class OverlaidReliability(Diagram):
         return cls(found.models, found.each, event)
 
     def columns(self) -> dict[str, np.ndarray]:
-        columns = aligned_columns("model", self.models, self.each)
-        shown = ("model", "left", "right", "rows", "share", "predicted", "observed", "low", "high")
-        return {name: columns[name] for name in shown}
+        each = {name: one.bin_columns() for name, one in zip(self.models, self.each, strict=True)}
+        return stacked("model", each)
 
     def picture(self) -> Picture:
         marks: list[Mark] = [Rule(role="reference")]  # a model may have any name
         for s, (model, one) in enumerate(zip(self.models, self.each, strict=True)):
             role, of = f"series {s}", self._drawn(one)
-            size = np.maximum(one.share, SMALLEST * one.share.max())[of]
+            size = one.share[of] / max(each.share.max() for each in self.each)
             detail: dict[str, Any] = {
                 "model": [model] * int(of.sum()),
                 "rows": one.rows[of],
@@ -83,7 +80,7 @@ class OverlaidReliability(Diagram):
     @property
     def _least(self) -> int:
         """The rows of a bin that is drawn."""
-        return min(FEW, math.ceil(FEW_SHARE * self.each[0].n))
+        return few_rows(self.each[0].rows)
 
     def _drawn(self, one: Reliability) -> np.ndarray:
         return np.asarray(one.rows >= self._least)

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..estimate import Estimate
 from ..text import number
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 STACKED = 6  # models; the panels of more models are in two columns
@@ -93,9 +93,9 @@ class PairedDifferences(Diagram):
         return {
             "metric": np.array(self.metric, object),
             "model": np.array(self.model, object),
-            "difference": self.value,
-            "low": self.low,
-            "high": self.high,
+            f"difference from {self.reference}": self.value,
+            LOW: self.low,
+            HIGH: self.high,
             "verdict": np.array(self.verdict, object),
         }
 

@@ -21,10 +21,13 @@ SERIES = (
 COLOURS = {
     "model": "#009E73",
     "observed": "#0072B2",
+    "original": "#D55E00",
+    "recalibrated": "#0072B2",
     "reference": BLACK_OR_WHITE,
     "null": BLACK_OR_WHITE,
     "over": "#D55E00",
     "under": "#56B4E9",
+    "thin": BLACK_OR_WHITE,
     "calibration": "#E69F00",
     "grouping": "#CC79A7",
     "rest": "#999999",
@@ -32,6 +35,8 @@ COLOURS = {
     "reject": "#F0E442",
 }
 
+SHAPES = {"over": "triangle-down", "under": "triangle-up"}
+PAPER = "white"  # inside hollow points; a page has its own background
 FAINT = 0.22  # opacity of bands and faint bars
 
 
@@ -47,3 +52,12 @@ def colour(role: str, cycle: Sequence[str] = SERIES) -> str:
         return COLOURS[role]
     place = int(number) if kind == "series" else SERIES.index(COLOURS[role])
     return cycle[place % len(cycle)]
+
+
+def shape(role: str) -> str:
+    """The shape of a point: its direction does not depend on colour alone.
+
+    >>> shape("over"), shape("observed")
+    ('triangle-down', 'circle')
+    """
+    return SHAPES.get(role, "circle")

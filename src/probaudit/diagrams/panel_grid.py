@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from .matplotlib_text import LETTER, SYMBOL
 from .picture import Panel, Picture, Side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
 
+Edges = tuple[float, float, float, float]  # left, right, below, above
 COMPACT_WIDTH = 3.3  # inches, a column of a paper
 COMPACT_HEIGHT = 2.5
 WIDE = 1.8  # width over height of a panel that is not square
-LINE = 1.9  # height of a category, in multiples of the font size
+LINE = 1.9  # least height of a category, in multiples of the font size
+ROOMY = 3.0  # the same in figures that are not compact
+BESIDE = 1.4  # the same for each of several models
 LABELS = 4.5  # height of the labels and the title of a panel, in multiples of the font size
 LEAST = 1.1  # inches, height of a panel
+MODEL = 12  # characters of the name of a model
 GAP = 0.6  # between panels, in multiples of the font size
 
 
@@ -84,9 +89,9 @@ def is_outer(side: Side, place: int, columns: int, count: int) -> bool:
     return place + columns >= count if side == "x" else place % columns == 0
 
 
-def figure_size(picture: Picture, compact: bool) -> tuple[float, float]:
-    """Width and height of a new figure in inches: square or landscape, from figure.figsize; or as
-    wide as a column of a paper."""
+def figure_size(picture: Picture, compact: bool, models: int = 1) -> tuple[float, float]:
+    """Width and height in inches of a figure of our own: square or landscape, from figure.figsize;
+    or as wide as a column of a paper. `models`: the number drawn over each other."""
     from matplotlib import rcParams
 
     width, height = rcParams["figure.figsize"]
@@ -100,18 +105,23 @@ def figure_size(picture: Picture, compact: bool) -> tuple[float, float]:
     columns = len(panels) if _same_categories(panels) else picture.columns
     columns = min(2, columns) if compact and picture.columns > 1 else columns
     rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
-    least = sum(max(_least_height(panel, em) for panel in row) for row in rows)
+    line = max(LINE if compact else ROOMY, BESIDE * models) * em
+    least = sum(max(_least_height(panel, em, line) for panel in row) for row in rows)
+    if all(panel.y.categories for panel in panels):  # no higher than the names need
+        height = min(height, least + LABELS * em)
     if picture.columns > 1:  # a grid of panels has the height that it needs
         height = least = max(least, len(rows) * width / columns)
     names = {mark.name for panel in panels for mark in panel.marks} - {""}
     if len(panels) > 1:
-        least += LINE * em * (1 + math.ceil(len(names) / 2))
+        longest = max(map(len, names), default=0) + (MODEL if models > 1 else 0) + SYMBOL
+        across = max(1, int(width / (LETTER * em * longest)))
+        least += LINE * em * (1 + math.ceil(models * len(names) / across))
     height = max(height, least)
     return (width if compact else max(width, height)), height
 
 
-def _least_height(panel: Panel, em: float) -> float:
-    return LABELS * em + max(LEAST, LINE * em * len(panel.y.categories or ()))
+def _least_height(panel: Panel, em: float, line: float) -> float:
+    return LABELS * em + max(LEAST, line * len(panel.y.categories or ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +133,7 @@ class PanelGrid:
     axes: tuple[Axes, ...]
     columns: int
     heights: list[float]
+    measured: dict[Axes, tuple[Any, Edges]] = field(default_factory=dict)
 
     def box(self, place: int, _: Axes, renderer: Any) -> Bbox:
         """The box of the axes at a place, in units of the figure."""
@@ -130,7 +141,7 @@ class PanelGrid:
 
         row, column = divmod(place, self.columns)
         area, gap = self.host.bbox, GAP * self._font_size()
-        around = [_around(one, renderer) for one in self.axes]
+        around = [self._around(one, renderer) for one in self.axes]
         columns, rows = range(self.columns), range(len(self.heights))
         left = [max(edge[0] for edge in around[c :: self.columns]) for c in columns]
         right = [max(edge[1] for edge in around[c :: self.columns]) for c in columns]
@@ -150,12 +161,29 @@ class PanelGrid:
         box = Bbox.from_bounds(x0, y1 - height, width, height)
         return box.transformed(self.host.figure.transSubfigure.inverted())
 
+    def _around(self, ax: Axes, renderer: Any) -> Edges:
+        """As `_around`, measured again only if something changed that it depends on."""
+        sides = (ax.xaxis, ax.yaxis)
+        state = (
+            *(round(size) for size in ax.bbox.size),
+            *(end for axis in sides for end in axis.get_view_interval()),
+            *(
+                (text.get_text(), text.get_fontsize())
+                for text in (ax.title, *(axis.label for axis in sides))
+            ),
+            *(str(axis.get_tick_params()) for axis in sides),
+            ax.figure.dpi,
+        )
+        if self.measured.get(ax, (None,))[0] != state:
+            self.measured[ax] = (state, _around(ax, renderer))
+        return self.measured[ax][1]
+
     def _font_size(self) -> float:
         """In pixels."""
         return float(self.host.xaxis.label.get_fontsize()) * self.host.figure.dpi / 72
 
 
-def _around(ax: Axes, renderer: Any) -> tuple[float, float, float, float]:
+def _around(ax: Axes, renderer: Any) -> Edges:
     """The space that labels and title take left, right, below and above axes, in pixels."""
     found = [axis.get_tightbbox(renderer) for axis in (ax.xaxis, ax.yaxis)]
     boxes = [box for box in found if box is not None]

@@ -16,10 +16,13 @@ import numpy as np
 Role = Literal[
     "model",  # predictions or decisions of the model
     "observed",  # observed rates
+    "original",  # before recalibration
+    "recalibrated",
     "reference",  # the diagonal, a baseline
     "null",  # range if calibrated
     "over",  # overconfident
     "under",  # underconfident
+    "thin",  # too few rows to tell
     "calibration",
     "grouping",
     "rest",
@@ -64,10 +67,10 @@ class Mark(ABC):
     @property
     def series(self) -> str:
         """The curve or bars of the model that this mark belongs to; "" for other marks, such as a
-        baseline. Over- and underconfident points belong to the observed rates."""
+        baseline. Over- and underconfident and thin points belong to the observed rates."""
         if self.role in CONTEXT or isinstance(self, (Text, Rule)) or getattr(self, "faint", False):
             return ""
-        return "observed" if self.role in ("over", "under") else self.role
+        return "observed" if self.role in ("over", "under", "thin") else self.role
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ class Band(Mark):
 @dataclass(frozen=True)
 class Points(Mark):
     """Points. With `low` and `high` they have intervals, vertical unless `across`; with `size`,
-    areas in proportion to it. On an axis of categories, x (or y) are category numbers."""
+    areas as shares of the largest area. On an axis of categories, x (or y) are category numbers.
+    The role sets the shape (see `palette.shape`)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -106,6 +110,7 @@ class Points(Mark):
     high: np.ndarray | None = None
     size: np.ndarray | None = None
     across: bool = False  # intervals along x
+    hollow: bool = False
 
     def values(self, side: Side) -> np.ndarray:
         own = np.asarray(getattr(self, side), float)
@@ -171,7 +176,7 @@ class Rule(Mark):
 
 @dataclass(frozen=True)
 class Text(Mark):
-    """A label at a point."""
+    """A label at a point. A role other than "model", the default, gives it a colour."""
 
     x: float
     y: float
@@ -185,7 +190,9 @@ class Text(Mark):
 @dataclass(frozen=True)
 class Panel:
     """Marks over two axes, drawn in order, the first one at the back. `share` is the relative
-    height of the panel. A `histogram` shows the outputs below the panel before it.
+    height of the panel. A `histogram` shows the outputs below the panel before it; a panel that
+    has taken it in has its `histogram_top`, the upper end of its axis. By its `key`, the panel of
+    another model finds its place over this one.
 
     >>> line = Line(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
     >>> Panel((line,), Axis("x", 0, 1), Axis("y", high=3)).extent("y")
@@ -199,6 +206,8 @@ class Panel:
     share: float = 1.0
     square: bool = False
     histogram: bool = False
+    histogram_top: float = 0.0
+    key: str = ""
 
     def extent(self, side: Side) -> tuple[float, float]:
         """The range of an axis: its given ends, else the range of the marks with a margin (none
@@ -239,8 +248,8 @@ class Panel:
         """This panel, with a histogram scaled to fit along its bottom, behind the other marks."""
         (low, high), top = self.extent("y"), below.extent("y")[1]
         scale = HISTOGRAM * (high - low) / top
-        bars = tuple(_scaled(mark, low, scale) for mark in below.marks)
-        return replace(self, marks=(*bars, *self.marks))
+        bars = tuple(scaled(mark, 0.0, scale, low) for mark in below.marks)
+        return replace(self, marks=(*bars, *self.marks), histogram_top=top)
 
     def contains(self, points: Points) -> bool:
         """Whether all points lie within the axes. Then points at the edge are not clipped."""
@@ -249,11 +258,13 @@ class Panel:
         return bool(np.all(inside))
 
 
-def _scaled(mark: Mark, low: float, scale: float) -> Mark:
-    """A mark of a histogram with heights multiplied by `scale`, from `low` upwards."""
+def scaled(mark: Mark, base: float, scale: float, start: float | None = None) -> Mark:
+    """A mark of a histogram with heights above `base` multiplied by `scale`, and drawn from `start`
+    upwards (by default from `base`)."""
     heights = ("bottom", "top") if isinstance(mark, Bars) else ("low", "high", "y")
+    start = base if start is None else start
     found: dict[str, Any] = {
-        name: low + scale * np.asarray(getattr(mark, name))
+        name: start + scale * (np.asarray(getattr(mark, name)) - base)
         for name in heights
         if hasattr(mark, name)
     }
@@ -262,19 +273,29 @@ def _scaled(mark: Mark, low: float, scale: float) -> Mark:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels in rows of `columns`, with a title, a caption and a description (alternative text)."""
+    """Panels in rows of `columns`, with a title, a caption and a description (alternative text).
+    `alone` says why no other model can be drawn over this one; "" if that is possible."""
 
     panels: tuple[Panel, ...]
     title: str
     description: str
     caption: str = ""
     columns: int = 1
+    alone: str = ""
 
     @property
     def series(self) -> list[str]:
         """The curves and bars of the model, in order."""
         marks = [mark for panel in self.panels for mark in panel.marks]
         return [name for name in dict.fromkeys(mark.series for mark in marks) if name]
+
+    @property
+    def one_colour(self) -> bool:
+        """Whether all marks of a model can have the same colour: those of a single curve, or bars
+        that the axis names."""
+        named = any(mark.name for panel in self.panels for mark in panel.marks if mark.series)
+        on_names = all(panel.y.categories or panel.x.categories for panel in self.panels)
+        return len(self.series) == 1 or (on_names and not named)
 
     def folded(self, hist: bool = True) -> Picture:
         """The picture with each histogram inside the panel above it, or without histograms."""

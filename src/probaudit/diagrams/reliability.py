@@ -24,8 +24,8 @@ from ..errors import InputError
 from ..scoring.intervals import wilson
 from ..states import CELLS
 from ..text import number, p_words, percent, significant
-from .bins import Bins, bin_ends, bins_words, histogram, partition_of
-from .diagram import PREDICTED, Diagram
+from .bins import FEW, Bins, bin_ends, bins_words, few_rows, histogram, partition_of
+from .diagram import HIGH, LOW, SHARE, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
@@ -51,6 +51,8 @@ class Reliability(Diagram):
     curve : for CORP, the knots [2, m] of the isotonic regression. band : [3, m], outputs and the
         95% range of the regression of a calibrated model.
     """
+
+    percents = (SHARE,)
 
     stated: np.ndarray
     observed: np.ndarray
@@ -116,12 +118,24 @@ class Reliability(Diagram):
         return int(self.rows.sum())
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("left", "right", "rows", "share", "stated", "observed", "low", "high")
-        columns = {PREDICTED.get(name, name): getattr(self, name) for name in names}
-        return columns | {
-            "calibrated_low": self.chance_low,
-            "calibrated_high": self.chance_high,
-            "verdict": self.verdict,
+        words = {"high": "too high", "low": "too low", "": ""}
+        return self.bin_columns() | {
+            "95% range if calibrated, low": self.chance_low,
+            "95% range if calibrated, high": self.chance_high,
+            "predictions": np.array([words[kind] for kind in self.verdict], object),
+        }
+
+    def bin_columns(self) -> dict[str, np.ndarray]:
+        """The columns that do not depend on the range if calibrated."""
+        return {
+            "from": self.left,
+            "to": self.right,
+            "rows": self.rows,
+            SHARE: self.share,
+            "predicted": self.stated,
+            "observed": self.observed,
+            LOW: self.low,
+            HIGH: self.high,
         }
 
     def panel(
@@ -163,19 +177,28 @@ class Reliability(Diagram):
             Bars(*spans, faint=True, role="null", name=band_name),
             Rule(role="reference"),
         ]
+        thin = self.rows < few_rows(self.rows)
         kinds = (
-            ("", "observed", "observed, with 95% interval"),
-            ("high", "over", "predicted too high"),
-            ("low", "under", "predicted too low"),
+            (~thin & (self.verdict == ""), "observed", "observed, with 95% interval"),
+            (~thin & (self.verdict == "high"), "over", "predicted too high"),
+            (~thin & (self.verdict == "low"), "under", "predicted too low"),
+            (thin, "thin", f"fewer than {FEW} rows"),
         )
-        for kind, role, name in kinds:
-            of = self.verdict == kind
+        for of, role, name in kinds:
             if of.any():
-                detail = {key: np.asarray(column)[of] for key, column in self._detail().items()}
-                ends = (self.low[of], self.high[of])
-                style: dict[str, Any] = {"role": role, "name": name if names else ""}
                 marks.append(
-                    Points(self.stated[of], self.observed[of], *ends, **style, detail=detail)
+                    Points(
+                        self.stated[of],
+                        self.observed[of],
+                        self.low[of],
+                        self.high[of],
+                        size=self.share[of] / self.share.max(),
+                        role=role,
+                        name=name if names else "",
+                        detail={
+                            key: np.asarray(column)[of] for key, column in self._detail().items()
+                        },
+                    )
                 )
         return marks
 

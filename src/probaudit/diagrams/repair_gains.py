@@ -9,8 +9,10 @@ import numpy as np
 
 from ..estimate import Estimate
 from ..text import percent
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule
+
+GAIN = "share of the log loss removed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +22,8 @@ class RepairGains(Diagram):
     names : of the calibrators, in order. recommended : which of them is; None if none is.
     left_out : those with an infinite log loss, which have no gain.
     """
+
+    percents = (GAIN, LOW, HIGH)
 
     names: tuple[str, ...]
     gains: tuple[Estimate, ...]
@@ -43,9 +47,9 @@ class RepairGains(Diagram):
     def columns(self) -> dict[str, np.ndarray]:
         return {
             "calibrator": np.array(self.names, object),
-            "gain": np.array([float(gain) for gain in self.gains]),
-            "low": np.array([gain.low for gain in self.gains]),
-            "high": np.array([gain.high for gain in self.gains]),
+            GAIN: np.array([float(gain) for gain in self.gains]),
+            LOW: np.array([gain.low for gain in self.gains]),
+            HIGH: np.array([gain.high for gain in self.gains]),
         }
 
     def picture(self) -> Picture:
@@ -60,17 +64,17 @@ class RepairGains(Diagram):
                 detail = {key: list(column[of]) for key, column in columns.items()}
                 marks.append(
                     Points(
-                        columns["gain"][of],
+                        columns[GAIN][of],
                         place[of],
-                        columns["low"][of],
-                        columns["high"][of],
+                        columns[LOW][of],
+                        columns[HIGH][of],
                         across=True,
                         role=role,
                         name=name,
                         detail=detail,
                     )
                 )
-        across = Axis("share of the log loss removed, out of fold", percent=True)
+        across = Axis(f"{GAIN}, out of fold", percent=True)
         panel = Panel(tuple(marks), across, Axis("", categories=self.names))
         infinite = f"Not shown, as their log loss is infinite: {', '.join(self.left_out)}."
         caption = "Lines are 95% intervals." + (f" {infinite}" if self.left_out else "")

@@ -17,6 +17,8 @@ from ..errors import Argument, InputError
 from ..scoring.proper_scores import log_score
 from ..scoring.risk_curve import RiskCurve, risk_curve
 from ..text import significant
+from .before_after import RECALIBRATED
+from .before_after import ROLES as BEFORE_AFTER
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 
@@ -27,6 +29,7 @@ Against = Literal["log-odds", "threshold"]
 
 ROLES = {"original": "model", "after calibration": "calibration"}
 EVEN = RiskWeighted(1.0, 1.0)
+SAME = "same decision for all"
 STEPS = 121
 EXTREME = float(np.log(99.0))  # of the log-odds of a threshold: 1% and 99%
 WORST = 2.5  # upper end of the axis, in multiples of the naive risk
@@ -108,13 +111,13 @@ class RiskCurves(Diagram):
 
     def columns(self) -> dict[str, np.ndarray]:
         m = len(self.thresholds)
-        names = np.repeat([*self.names, "naive"], m)
+        names = np.repeat([*self.names, SAME], m)
         risk = np.vstack([self.risk, self.naive]).ravel()
         return {
-            "curve": names,
+            "outputs": names,
             "threshold": np.tile(self.thresholds, len(self.names) + 1),
-            "risk": risk,
-            "normalized": self._normalized(risk),
+            "Bayes risk": risk,
+            f"risk / risk of the {SAME}": self._normalized(risk),
         }
 
     def _normalized(self, risk: np.ndarray) -> np.ndarray:
@@ -124,13 +127,12 @@ class RiskCurves(Diagram):
     def picture(self) -> Picture:
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
-        marks: list[Mark] = [
-            Line(x, drawn[-1], dashed=True, role="reference", name="same decision for all")
-        ]
+        marks: list[Mark] = [Line(x, drawn[-1], dashed=True, role="reference", name=SAME)]
+        roles = BEFORE_AFTER if RECALIBRATED in self.names else ROLES
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
-            role = ROLES.get(name, f"series {k}")
+            role = roles.get(name, f"series {k}")
             label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
             marks.append(
                 Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
@@ -142,18 +144,14 @@ class RiskCurves(Diagram):
                 float(x[-1]),
             )
         else:
-            across = Axis("decision threshold", 0.0, 1.0)
+            across = Axis("decision threshold", 0.0, 1.0, percent=True)
         top = 1.05 * float(drawn.max())
         up = Axis(
-            "risk / risk of the same decision for all" if self.normalize else "Bayes risk",
+            "cost / cost of the same decision for all" if self.normalize else "Bayes risk",
             0.0,
             min(top, WORST) if self.normalize else top,
         )
-        title = (
-            "Cost at every decision threshold, relative to the same decision for all"
-            if self.normalize
-            else "Cost at every decision threshold"
-        )
+        title = "Cost at every decision threshold"
         return Picture(
             (Panel(tuple(marks), across, up),), title, self._description(), self._caption()
         )
@@ -161,7 +159,9 @@ class RiskCurves(Diagram):
     def _caption(self) -> str:
         scored = " In brackets: the normalised log loss." if np.isfinite(self.scores).any() else ""
         if self.normalize:
-            return f"Above 1, the probabilities do worse than the same decision for all.{scored}"
+            return (
+                f"Above 1, the probabilities cost more than the same decision for all rows.{scored}"
+            )
         weight = self.weight
         area = {(1.0, 1.0): "log loss", (2.0, 2.0): "Brier score"}.get(
             (weight.a, weight.b), weight.words()

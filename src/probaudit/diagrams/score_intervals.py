@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.proper_scores import bayes_risk, brier_score, log_score
 from ..text import number
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 
@@ -67,9 +67,18 @@ class ScoreIntervals(Diagram):
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("value", "low", "high", "normalised", "normalised_low", "normalised_high")
-        return {"name": np.array(self.names, object)} | {
-            name: getattr(self, name) for name in names
+        columns = {
+            "name": np.array(self.names, object),
+            "value": self.value,
+            LOW: self.low,
+            HIGH: self.high,
+        }
+        if np.isnan(self.normalised).all():
+            return columns
+        return columns | {
+            "value / base rate": self.normalised,
+            "ratio, 95% low": self.normalised_low,
+            "ratio, 95% high": self.normalised_high,
         }
 
     def picture(self) -> Picture:

@@ -14,7 +14,8 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..scoring.events import EventTable
 from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
 from ..text import number, percent
-from .diagram import Diagram
+from .before_after import ROLES
+from .diagram import HIGH, LOW, Diagram, stacked
 from .net_benefit import with_others
 from .picture import Axis, Band, Line, Mark, Panel, Picture
 
@@ -26,16 +27,26 @@ class SelectivePrediction(Diagram):
     found: Mapping[str, RiskCoverage]
 
     def columns(self) -> dict[str, np.ndarray]:
-        each = [one.curve._asdict() for one in self.found.values()]
-        names = np.repeat(list(self.found), [len(columns["coverage"]) for columns in each])
-        stacked = {name: np.concatenate([columns[name] for columns in each]) for name in each[0]}
-        return {"model": names, **stacked}
+        return stacked(
+            "model",
+            {
+                name: {
+                    "coverage": one.curve.coverage,
+                    "error rate": one.curve.risk,
+                    LOW: one.curve.low,
+                    HIGH: one.curve.high,
+                }
+                for name, one in self.found.items()
+            },
+            named=len(self.found) > 1,
+        )
 
     def picture(self) -> Picture:
         one = len(self.found) == 1
         marks: list[Mark] = []
         for k, (name, found) in enumerate(self.found.items()):
-            curve, role = found.curve, "model" if one else f"series {k}"
+            curve = found.curve
+            role = "model" if one else ROLES.get(name, f"series {k}")
             if one:
                 rate = float(found.error_rate)
                 best = np.maximum(0.0, 1 - (1 - rate) / curve.coverage)
@@ -45,14 +56,14 @@ class SelectivePrediction(Diagram):
                 ]
             detail = {"coverage": curve.coverage, "error rate": curve.risk}
             marks.append(Line(curve.coverage, curve.risk, role=role, name=name, detail=detail))
-        top = max(float(np.max(found.curve.high)) for found in self.found.values())
-        across = Axis("coverage: share of rows answered, most confident first", 0.0, 1.0)
-        up = Axis("error rate of the answered rows", 0.0, min(1.0, 1.05 * top) or 1.0)
-        caption = "; ".join(
-            f"{'' if one else f'{name}: '}AURC {number(found.aurc)}, excess "
-            f"{number(found.excess_aurc)}"
-            for name, found in self.found.items()
+        drawn = [found.curve.high if one else found.curve.risk for found in self.found.values()]
+        top = float(np.max(drawn))
+        across = Axis("share of rows answered, most confident first", 0.0, 1.0, percent=True)
+        up = Axis("error rate of the answered rows", 0.0, min(1.0, 1.05 * top) or 1.0, percent=True)
+        areas = ", ".join(
+            f"{'' if one else f'{name} '}{number(found.aurc)}" for name, found in self.found.items()
         )
+        caption = f"Area under the curve (AURC, lower is better): {areas}"
         title = "Error rate if only confident rows are answered"
         panel = Panel(tuple(marks), across, up)
         return Picture((panel,), title, self._description(), f"{caption}.")
@@ -82,7 +93,7 @@ def risk_coverage_diagram(
     others : outputs of other models for the same rows, by name.
 
     >>> diagram = risk_coverage_diagram([1, 0, 1, 1], [0.9, 0.4, 0.3, 0.8])
-    >>> float(diagram.columns()["risk"][-1])
+    >>> float(diagram.columns()["error rate"][-1])
     0.25
     """
     rows = rows_of(y_true, y_proba, **options)

@@ -30,6 +30,7 @@ from ..text import capitalised, counted, number, percent, significant
 from .diagram import Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 
+TITLE = "Calibration and sharpness"
 POINTS = 101
 NAMES = {"brier": "Brier score", "log": "log loss"}
 RESAMPLES = 499
@@ -149,10 +150,22 @@ class CalibrationSharpness(Diagram):
         return np.maximum(0.0, self.accuracy - half), self.accuracy + half
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("confidence", "accuracy", "density", "sharpness_gap", "rows")
-        return {name: getattr(self, name) for name in names}
+        """Where the curve is drawn."""
+        columns = {
+            "confidence": self.confidence,
+            "accuracy": self.accuracy,
+            "rows nearby": np.rint(self.rows),
+            "density": self.density,
+            "sharpness gap x density": self.sharpness_gap,
+        }
+        return {name: column[self.rows >= FEWEST] for name, column in columns.items()}
 
     def picture(self) -> Picture:
+        panels = (self.curve_panel(), self.density_panel())
+        return Picture(panels, TITLE, self._description(), self._caption())
+
+    def curve_panel(self, title: str = "") -> Panel:
+        """The accuracy at each confidence, in the band of the sharpness gap."""
         enough = self.rows >= FEWEST
         x, accuracy = self.confidence, np.where(enough, self.accuracy, np.nan)
         low, high = (np.where(enough, np.minimum(edge, 1.0), np.nan) for edge in self.band)
@@ -164,21 +177,18 @@ class CalibrationSharpness(Diagram):
         }
         curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
         gap = Band(x, low, high, role="over", name="sharpness gap x density: wider is worse")
-        above = Panel((gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("accuracy", 0, 1))
+        marks = (gap, Rule(role="reference"), curve)
+        return Panel(marks, Axis("", 0, 1), Axis("accuracy", 0, 1), title)
+
+    def density_panel(self) -> Panel:
+        """The density of confidences."""
+        x = self.confidence
         filled = Band(x, np.zeros(len(x)), self.density, role="density")
         edge = Line(
             x, self.density, role="density", detail={"confidence": x, "density": self.density}
         )
-        below = Panel(
-            (filled, edge),
-            Axis(f"confidence in {self.event}", 0, 1),
-            Axis("density", low=0),
-            share=0.35,
-            histogram=True,
-        )
-        return Picture(
-            (above, below), "Calibration and sharpness", self._description(), self._caption()
-        )
+        across = Axis(f"confidence in {self.event}", 0, 1)
+        return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:
         words = f"{NAMES[self.score]}: calibration error (CAL) {number(self.calibration)}"

@@ -17,7 +17,7 @@ from ..choices.lenses import Lens, default_lens
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..text import number, percent
-from .diagram import PREDICTED, Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 from .reliability import event_name
 
@@ -93,7 +93,8 @@ class SmoothCalibration(Diagram):
         return cls(stated, observed, low, high, density, error, kernel, n, event)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {PREDICTED.get(name, name): getattr(self, name) for name in NUMBERS}
+        names = ("predicted", "observed", LOW, HIGH, "density")
+        return {name: getattr(self, field) for name, field in zip(names, NUMBERS, strict=True)}
 
     def picture(self) -> Picture:
         x, observed, low, high, density = (

@@ -33,10 +33,10 @@ class PartitionSweep(Diagram):
 
     def columns(self) -> dict[str, np.ndarray]:
         return {
-            "partition": self.name,
-            "value": self.value,
-            "deviation": self.deviation,
-            "stable": self.stable,
+            self.axis: self.name,
+            "calibration error": self.value,
+            "standard deviation": self.deviation,
+            "in the stable range": self.stable,
         }
 
     def picture(self) -> Picture:

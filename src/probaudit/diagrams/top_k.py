@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..scoring.clusters import ClusteredRows
 from ..scoring.intervals import clopper_pearson
 from ..text import number, percent
-from .diagram import Diagram
+from .diagram import EXPECTED, HIGH, LOW, Diagram, stacked
 from .lens_table import grouped
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -43,6 +43,8 @@ class TopKCalibration(Diagram):
     baseline : the number of the model that the others are compared with.
     """
 
+    percents = ("mean confidence", "accuracy", "accuracy, 95% low", "accuracy, 95% high")
+
     models: tuple[str, ...]
     ks: np.ndarray
     error: np.ndarray
@@ -58,22 +60,25 @@ class TopKCalibration(Diagram):
     baseline: int = 0
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = (
-            "error",
-            "low",
-            "high",
-            "null",
-            "confidence",
-            "accuracy",
-            "accuracy_low",
-            "accuracy_high",
-            "place",
+        return stacked(
+            "model",
+            {
+                model: {
+                    "k": self.ks,
+                    "calibration error": self.error[s],
+                    LOW: self.low[s],
+                    HIGH: self.high[s],
+                    EXPECTED: self.null[s],
+                    "mean confidence": self.confidence[s],
+                    "accuracy": self.accuracy[s],
+                    "accuracy, 95% low": self.accuracy_low[s],
+                    "accuracy, 95% high": self.accuracy_high[s],
+                    "k-th probability": self.place[s],
+                }
+                for s, model in enumerate(self.models)
+            },
+            named=len(self.models) > 1,
         )
-        found = {
-            "model": np.repeat(self.models, len(self.ks)),
-            "k": np.tile(self.ks, len(self.models)),
-        }
-        return found | {name: getattr(self, name).ravel() for name in names}
 
     def picture(self) -> Picture:
         x = Axis("k", categories=tuple(str(k) for k in self.ks))

@@ -1,4 +1,4 @@
-"""The drawer for the report and for files: a picture as a Vega-Lite specification.
+"""The drawer for the report: a picture as a Vega-Lite specification.
 
 Colours of marks are in the specification; those of text and axes in a configuration, so that a page
 can swap light and dark.
@@ -15,17 +15,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .palette import FAINT, colour
+from .palette import FAINT, PAPER, colour, shape
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
 DIGITS = 6
 LETTER = 6.2  # px, average character of a label
-LINE = 30  # px, height of a category
-LARGEST_POINT = 220  # px^2
-PNG_SCALE = 2  # pixels of a PNG image per pixel of the picture
-# of images, which are laid out for the width of these fonts: all have that of Arial
-IMAGE_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+LINE = 26  # px, height of a category
+LARGEST_POINT, SMALLEST_POINT, POINT = 300, 40, 50  # px^2
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 Theme = Literal["light", "dark"]
 Width = int | Literal["container"] | None
@@ -76,7 +74,20 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     return found
 
 
-def theme(dark: bool) -> dict[str, Any]:
+def with_marker(drawn: dict[str, Any], x: float) -> dict[str, Any]:
+    """A specification of one panel with a vertical line at x, which the signal `marker` moves."""
+    rule = {
+        "mark": {"type": "rule", "strokeWidth": 1.5, "clip": True, "color": colour("reference")},
+        "encoding": {
+            "x": {"datum": {"expr": "marker"}},
+            "y": {"value": 0},
+            "y2": {"value": "height"},
+        },
+    }
+    return drawn | {"params": [{"name": "marker", "value": x}], "layer": [*drawn["layer"], rule]}
+
+
+def configured(dark: bool) -> dict[str, Any]:
     """The configuration of text, axes and background, light or dark."""
     return (
         configuration("#e8e8e8", "#b0b0b0", "#3a3d42")
@@ -120,34 +131,14 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
     }
 
 
-def chart(picture: Picture, *, theme: Theme = "light", width: Width = None) -> Any:
-    """An Altair chart: `LayerChart`, or `ConcatChart` of several panels."""
-    import altair as alt
-
-    return alt.Chart.from_dict(spec(picture, width=width) | {"config": _config(theme)})
-
-
-def image(picture: Picture, kind: str, *, theme: Theme = "light", width: Width = None) -> bytes:
-    """The picture as a "png" (at twice the size), "svg" or "pdf" file, without a browser."""
-    import vl_convert
-
-    whole = spec(picture, width=width) | {
-        "config": _config(theme) | {"font": IMAGE_FONT},
-        "background": "white" if theme == "light" else "#16181d",
-    }
-    whole["padding"] = 8
-    if kind == "png":
-        return bytes(vl_convert.vegalite_to_png(whole, scale=PNG_SCALE))
-    if kind == "pdf":
-        return bytes(vl_convert.vegalite_to_pdf(whole))
-    return str(vl_convert.vegalite_to_svg(whole)).encode()
+def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -> dict[str, Any]:
+    """A Vega-Lite specification with configuration, which any Vega viewer can show."""
+    whole = {"$schema": SCHEMA} | spec(picture, width=width)
+    return whole | {"config": configured(theme == "dark")}
 
 
-def _config(name: Theme) -> dict[str, Any]:
-    return theme(name == "dark")
-
-
-SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "circle"}
+AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"
+RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.55,0A.55,.55,0,1,0,.55,0A.55,.55,0,1,0,-.55,0Z"
 
 
 @dataclass(frozen=True)
@@ -192,13 +183,9 @@ def _faint(mark: Mark) -> bool:
 
 
 def _shape(mark: Mark) -> str:
-    return SHAPES[
-        "area"
-        if isinstance(mark, (Band, Bars))
-        else "point"
-        if isinstance(mark, Points)
-        else "line"
-    ]
+    if isinstance(mark, Points):
+        return RING if mark.hollow else shape(mark.role)
+    return AREA if isinstance(mark, (Band, Bars)) else LINE_SHAPE
 
 
 def _paint(mark: Mark) -> str:
@@ -342,18 +329,21 @@ def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
         yield _layer(mark, "rule", ends, hover=False, strokeWidth=1.5, clip=True)
     columns = {"x": mark.x, "y": mark.y}
     style: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not panel.contains(mark)}
-    if mark.size is not None and len(mark.size):
-        largest = max(float(np.max(mark.size)), 1e-300)
-        columns["size"] = LARGEST_POINT * np.asarray(mark.size, float) / largest
+    style["shape"] = shape(mark.role)
+    if mark.hollow:
+        style |= {"filled": False, "fill": PAPER, "strokeWidth": 2}
+    if mark.size is not None:
+        columns["size"] = np.maximum(LARGEST_POINT * mark.size, SMALLEST_POINT)
     else:
-        style["size"] = 45
+        style["size"] = POINT
     yield _layer(mark, "point", columns, **style)
 
 
 def _text(mark: Text) -> dict[str, Any]:
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
+    coloured = {} if mark.role == "model" else {"color": _paint(mark), "fontWeight": "bold"}
     return {
-        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")},
+        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")} | coloured,
         "encoding": {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")},
     }
 

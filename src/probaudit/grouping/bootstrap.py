@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..calibration.resampling import draw_units
+from ..data.work import one_blas_thread
 from .event_loss import Event, Measured, mask_index, parts_of_loss
 from .lower_bound import (
     Averages,
@@ -31,8 +31,7 @@ def resampled_parts(
     resamplers = [_Resampler(one, units, size) for one in measured]
     step = max(1, BATCH // max(size, *(len(one.assignment.level) for one in measured)))
     draws = []
-    # BLAS divides a product by the threads that are free, which may change its last bit
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         for first in range(0, resamples, step):
             counts = draw_units(size, min(step, resamples - first), rng).astype(np.float64)
             draws.append(sum(resampler.parts(counts) for resampler in resamplers))

@@ -25,7 +25,7 @@ from ..calibrators.selection import select_calibrator
 from ..choices.definitions import Definition
 from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
 from ..choices.scores import NAMED, as_score
-from ..data.arrays import as_array, named_columns
+from ..data.arrays import as_array, data_frame, named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
@@ -34,6 +34,7 @@ from ..errors import Argument, InputError
 from ..estimate import Estimate
 from ..scoring.expected_scores import estimate_score
 from ..states.evidence import Others
+from ..text import MISSING, ShownAsTable, TextTable, number, percent
 from .event_loss import PARTS
 from .features import features_of
 from .loss import GroupingLoss, grouping_loss
@@ -44,10 +45,16 @@ if TYPE_CHECKING:
 
 ENOUGH_ROWS = 500  # of the average class, for a budget over all classes
 MOST_CLASSES = 20
+LABELS = {
+    "calibration": "calibration",
+    "grouping": "grouping, at least",
+    "rest": "the rest",
+    "total": "total",
+}
 
 
-@dataclass(frozen=True, eq=False)
-class Budget:
+@dataclass(frozen=True, eq=False, repr=False)
+class Budget(ShownAsTable):
     """The parts of the expected score. `total` is `calibration` + `grouping` + `rest`, exactly.
 
     total : the mean score, of the whole forecast or of the event of the lens (Brier: (p - y)^2).
@@ -77,19 +84,27 @@ class Budget:
     calibrator_words: str = ""
     after: Budget | None = None
 
-    def __repr__(self) -> str:
-        lines = [self.definition]
-        names = ("calibration", "grouping", "rest", "total")
+    def _text_table(self) -> TextTable:
         budgets = [self] if self.after is None else [self, self.after]
         titles = ("original", "after calibration")[: len(budgets)]
-        lines.append(f"{'':24}" + "".join(f"{name:>34}" for name in titles))
-        for name in names:
-            label = {"grouping": "grouping (at least)"}.get(name, name)
-            lines.append(
-                f"{label:24}"
-                + "".join(f"{_budget_cell(getattr(b, name), b.total):>34}" for b in budgets)
-            )
-        return "\n".join(lines)
+        by = f", recalibrated by {self.calibrator_words} out of fold" if self.calibrator else ""
+        rows = [
+            [label, *(cell for one in budgets for cell in _budget_cells(getattr(one, part), one))]
+            for part, label in LABELS.items()
+        ]
+        headers = [name for title in titles for name in (title, "95% interval", "share")]
+        return TextTable(f"Loss budget of the {self.score_words()}{by}", ["", *headers], rows)
+
+    def to_frame(self) -> Any:
+        """A row for each part, before and after calibration, as a pandas DataFrame."""
+        budgets = {"original": self} | ({} if self.after is None else {"calibrated": self.after})
+        lines = [
+            (stage, part, float(x), x.low, x.high)
+            for stage, one in budgets.items()
+            for part, x in ((name, getattr(one, name)) for name in LABELS)
+        ]
+        names = ("outputs", "part", "value", "low", "high")
+        return data_frame(dict(zip(names, map(list, zip(*lines, strict=True)), strict=True)))
 
     def misjudged(self, most: int) -> list[Region]:
         """The groups that the model misjudges after recalibration, the largest losses first.
@@ -118,10 +133,10 @@ class Budget:
         return parts | {"after": None if self.after is None else self.after.to_dict()}
 
 
-def _budget_cell(part: Estimate, total: Estimate) -> str:
-    span = f" [{part.low:.4f}, {part.high:.4f}]" if math.isfinite(part.low) else ""
-    share = f" {part / total:4.0%}" if total else ""
-    return f"{float(part):.4f}{span}{share}"
+def _budget_cells(part: Estimate, budget: Budget) -> list[str]:
+    """A part, its interval and its share of the total."""
+    span = f"{number(part.low)} to {number(part.high)}" if math.isfinite(part.low) else MISSING
+    return [number(part), span, percent(part / budget.total) if budget.total else ""]
 
 
 @documents_row_options

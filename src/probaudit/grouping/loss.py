@@ -15,7 +15,7 @@ from ..choices.definitions import Definition
 from ..choices.lenses import Classwise, Full, Lens, TopLabel, error_lens
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from ..choices.scores import Brier, Log, Score, as_score
-from ..data.arrays import as_array
+from ..data.arrays import as_array, data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
@@ -24,6 +24,7 @@ from ..errors import Argument, InputError
 from ..estimate import Estimate
 from ..scoring.intervals import clopper_pearson
 from ..states.evidence import Others
+from ..text import ShownAsTable, TextTable, percent
 from .bootstrap import resampled_parts
 from .event_loss import PARTS, Event, GroupingPlan, Measured, measure, measure_joint
 from .lower_bound import BRIER, CLASS_LOG, LOG, Bounds, Generator
@@ -32,8 +33,8 @@ from .region_table import RegionTable, region_table
 from .regions import GivenRegions, Regions, chosen_regions
 
 
-@dataclass(frozen=True, eq=False)
-class GroupingRates:
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupingRates(ShownAsTable):
     """The data of a grouping diagram (Perez-Lebel et al. 2023, Figure 5). Per bin: mean output,
     observed frequency, and rows. Per region: its bin, mean output, observed frequency with its 95%
     interval, rows, and whether the frequency of the bin lies outside the interval."""
@@ -48,6 +49,38 @@ class GroupingRates:
     region_high: np.ndarray
     region_rows: np.ndarray
     region_differs: np.ndarray
+
+    def to_frame(self) -> Any:
+        """A row for each region, with its bin, as a pandas DataFrame."""
+        return data_frame(
+            {
+                "bin": self.region_bin,
+                "bin_rows": self.rows[self.region_bin],
+                "bin_predicted": self.stated[self.region_bin],
+                "bin_observed": self.observed[self.region_bin],
+                "rows": self.region_rows,
+                "predicted": self.region_stated,
+                "observed": self.region_observed,
+                "low": self.region_low,
+                "high": self.region_high,
+                "differs": self.region_differs,
+            }
+        )
+
+    def _text_table(self) -> TextTable:
+        rows = [
+            [
+                f"{k + 1}: says {percent(self.stated[k])}, observed {percent(self.observed[k])}",
+                f"{self.region_rows[r]:,}",
+                percent(self.region_stated[r]),
+                percent(self.region_observed[r]),
+                f"{percent(self.region_low[r])} to {percent(self.region_high[r])}",
+                "differs" if self.region_differs[r] else "",
+            ]
+            for r, k in enumerate(self.region_bin.tolist())
+        ]
+        headers = ("bin", "rows of a region", "predicted", "observed", "95% interval", "")
+        return TextTable("Regions of rows with similar predictions", headers, rows)
 
 
 @dataclass(frozen=True, eq=False)

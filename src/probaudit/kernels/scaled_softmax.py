@@ -332,3 +332,49 @@ def brier_sum(scores, tops, codes, weights, beta):
         _add(lanes, e)
         brier += weights[i] * (_total(lanes, width) - 2.0 * truth + 1.0)
     return brier
+
+
+@inline
+def _class_totals(terms, room):
+    """room[0] = the sums over classes of terms [K, LANES], added in the order of `_total`. `room`
+    has as many rows as that uses lanes."""
+    half = room.shape[0]
+    for k in range(half):
+        lane = room[k]
+        for j in range(LANES):
+            lane[j] = terms[k, j] if k < terms.shape[0] else 0.0
+    while half > 1:
+        half //= 2
+        for k in range(half):
+            lane, other = room[k], room[k + half]
+            for j in range(LANES):
+                lane[j] += other[j]
+
+
+@kernel
+def narrow_brier_sum(scores, tops, codes, weights, beta):
+    """The same as brier_sum, for few classes: the loops run over rows, so that they vectorise for
+    any number of classes."""
+    K, brier = scores.shape[1], 0.0
+    x, truths, e = np.zeros(LANES), np.empty(LANES), np.empty((K, LANES))
+    room = np.empty((_width(K), LANES))
+    total = room[0]
+    for start in range(0, scores.shape[0], LANES):
+        rows, below = scores[start : start + LANES], tops[start : start + LANES]
+        for k in range(K):
+            for j in range(rows.shape[0]):
+                x[j] = np.float64(rows[j, k]) - below[j]
+            out = e[k]
+            for j in range(LANES):
+                out[j] = exp(beta * x[j])
+        _class_totals(e, room)
+        for j in range(rows.shape[0]):
+            truths[j] = e[codes[start + j], j] / total[j]
+        for k in range(K):
+            out = e[k]
+            for j in range(LANES):
+                out[j] = (out[j] / total[j]) * (out[j] / total[j])
+        _class_totals(e, room)
+        for j in range(rows.shape[0]):
+            brier += weights[start + j] * (total[j] - 2.0 * truths[j] + 1.0)
+    return brier

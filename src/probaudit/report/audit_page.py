@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..calibration.fine_grid import FineGrid
-from ..calibration.validation import NAMES, agreement
+from ..calibration.validation import NAMES
 from ..choices.definitions import in_words
 from ..data.work import Progress
 from ..diagrams.before_after import BeforeAfter
@@ -17,13 +16,12 @@ from ..diagrams.budget import LossBudget
 from ..diagrams.diagram import Diagram
 from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
-from ..diagrams.net_benefit import DecisionCurves
 from ..diagrams.repair_gains import RepairGains
-from ..diagrams.selective import SelectivePrediction
-from ..scoring.events import EventTable
 from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
 from . import summary
-from .audit_figures import class_figures, decisions, judged_words, reliability_figures
+from .audit_figures import judged_words, reliability_figures
+from .class_figures import class_figures
+from .decision_section import decision_section
 from .page import (
     Block,
     Columns,
@@ -75,7 +73,7 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         _next_steps,
         _budget,
         _reliability,
-        _decisions,
+        decision_section,
         _groups,
         _classes,
         _repairs,
@@ -131,6 +129,8 @@ def _summary(audit: Audit) -> Section:
     right.append(_summary_table(audit))
     if fit := summary.command(audit, audit.spelling):
         right.append(CommandLine(fit, "Do this"))
+    if not diagram.curved:
+        return Section("summary", "Summary", right, headed=False)
     columns = Columns([Figure("before-after", {(): diagram}, large=True)], right)
     return Section("summary", "Summary", [columns], headed=False)
 
@@ -161,46 +161,33 @@ def _budget(audit: Audit) -> Section | None:
     return budget_section([figure, *notes])
 
 
-def _reliability(audit: Audit) -> Section:
+def _is_constant(audit: Audit) -> bool:
+    return int((audit.evidence.judged.rows > 0).sum()) == 1
+
+
+def _reliability(audit: Audit) -> Section | None:
     lead = "Points on the diagonal are calibrated. Bands show the 95% range of a calibrated model."
-    return Section("calibration", "Reliability", reliability_figures(audit), lead)
-
-
-def _decisions(audit: Audit) -> Section:
-    """Costs at every threshold, net benefit, and answering only confident rows."""
-    blocks: list[Block] = [*decisions(audit)]
-    if audit.decision_curve is not None:
-        curves = DecisionCurves({"model": audit.decision_curve}, f"class {audit.event}")
-        blocks.append(Figure("net-benefit", {(): curves}))
-    blocks.append(
-        Figure("risk-coverage", {(): SelectivePrediction({"model": audit.risk_coverage})})
-    )
-    lead = "What these probabilities cost and gain in decisions."
-    return Section("actions", "Decisions and costs", blocks, lead)
+    if _is_constant(audit):
+        return None
+    first, *others = reliability_figures(audit)
+    return Section("calibration", "Reliability", [Columns([first], others, wide_left=True)], lead)
 
 
 def _scores(audit: Audit) -> list[Block]:
-    rows, plain, normalised = [], {}, {}
+    rows, tips = [], dict(TIPS)
     for name, label in LABELS.items():
         if name not in audit.estimates:
             continue
         x, ratio = audit[name], audit.estimates.get(f"{name}.normalized")
-        row = [label, number(x), interval(x)]
-        rows.append(
-            [
-                *row,
-                *(("", "") if ratio is None else (number(ratio), interval(ratio))),
-                in_words(x.definition, pairs=is_pairs(audit)),
-            ]
-        )
-        if ratio is not None:
-            plain[label], normalised[label] = x, ratio
-    headers = ("", "value", "95% interval", "normalised", "95% interval", "definition")
+        more = ("", "") if ratio is None else (number(ratio), interval(ratio))
+        rows.append([label, number(x), interval(x), *more])
+        tips[label] = in_words(x.definition, pairs=is_pairs(audit))
+    headers = ("", "value", "95% interval", "normalised", "95% interval")
     caption = "Scores of all rows; normalised: 1 is the base-rate forecast, lower is better"
-    return [Table(caption, headers, rows, words=(0, 5))]
+    return [Table(caption, headers, rows, tips=tips)]
 
 
-def _error_row(error: LensError, *, pairs: bool = False) -> list[str]:
+def _error_row(error: LensError) -> list[str]:
     null = f"{number(error.null_mean)}, 95% limit {number(error.null_high)}"
     return [
         error.title,
@@ -208,15 +195,17 @@ def _error_row(error: LensError, *, pairs: bool = False) -> list[str]:
         interval(error.estimate),
         null if math.isfinite(error.null_mean) else MISSING,
         p_value(error.p_value),
-        in_words(error.estimate.definition, pairs=pairs),
     ]
 
 
 def _calibration(audit: Audit) -> list[Block]:
-    headers = ("event", "error", "95% interval", "if calibrated", "p", "definition")
-    rows = [_error_row(error, pairs=is_pairs(audit)) for error in audit.errors]
+    headers = ("event", "error", "95% interval", "if calibrated", "p")
+    tips = TIPS | {
+        error.title: in_words(error.estimate.definition, pairs=is_pairs(audit))
+        for error in audit.errors
+    }
     caption = "Calibration error by lens; a calibrated model has a positive error too"
-    return [Table(caption, headers, rows, words=(0, 5))]
+    return [Table(caption, headers, [_error_row(error) for error in audit.errors], tips=tips)]
 
 
 def _classes(audit: Audit) -> Section | None:
@@ -228,27 +217,11 @@ def _classes(audit: Audit) -> Section | None:
         ", those with the largest excess" if len(worst) < len(audit.class_errors) else ""
     )
     headers = ("class", "error", "95% interval", "if calibrated", "p", "")
-    rows = [
-        [*_error_row(error)[:-1], "miscalibrated" if error.miscalibrated else ""] for error in worst
-    ]
+    rows = [[*_error_row(error), "miscalibrated" if error.miscalibrated else ""] for error in worst]
     caption += ", 15 equal bins; miscalibrated: at a family-wise error rate of 1%"
     table = Table(caption, headers, rows, words=(0, 5))
-    return Section("classes", "Classes", [_class_rates(audit), *class_figures(audit), table])
-
-
-def _class_rates(audit: Audit) -> Figure:
-    """Predicted and observed frequency of each class, the largest gaps first."""
-    tables = [EventTable.of_sums(sums) for sums in audit.evidence.classes]
-    found = [agreement(table) for table in tables]
-    order = sorted(range(len(found)), key=lambda k: -abs(found[k]["gap"]))[:SHOWN_GROUPS]
-    diagram = GroupRates.of(
-        [f"class {audit.summary.plan.classes[k]}" for k in order],
-        [(found[k]["predicted"], found[k]["observed"]) for k in order],
-        [tables[k].n for k in order],
-        [""] * len(order),
-        risk=True,
-    )
-    return Figure("class-rates", {(): replace(diagram, what="class")}, large=True)
+    lead = "Choose a class in the chart to see its reliability diagram."
+    return Section("classes", "Classes", [*class_figures(audit), table], lead)
 
 
 def _risk(audit: Audit) -> list[Block]:
@@ -256,24 +229,23 @@ def _risk(audit: Audit) -> list[Block]:
     found = audit.validation
     if found is None:
         return []
-    headers = ("", "value", "95% interval", "definition")
-    rows = [
-        (NAMES[name], number(x), interval(x), in_words(x.definition, pairs=is_pairs(audit)))
-        for name, x in found.estimates()
-    ]
+    headers = ("", "value", "95% interval")
+    rows = [(NAMES[name], number(x), interval(x)) for name, x in found.estimates()]
+    tips = {
+        NAMES[name]: in_words(x.definition, pairs=is_pairs(audit)) for name, x in found.estimates()
+    }
     event = "the answer is right" if is_pairs(audit) else class_words(audit.event)
     caption = f"Risk: {counted(found.rows)}, {event} in {found.events:,}"
-    return [Table(caption, headers, rows, words=(0, 3))]
+    return [Table(caption, headers, rows, tips=tips)]
 
 
 def _selective(audit: Audit) -> list[Block]:
     """The error rate among the most confident rows."""
     rows = [
-        (label, number(audit[name]), interval(audit[name]), audit[name].definition)
-        for name, label in SELECTIVE.items()
+        (label, number(audit[name]), interval(audit[name])) for name, label in SELECTIVE.items()
     ]
-    headers = ("", "value", "95% interval", "definition")
-    return [Table("Selective prediction", headers, rows, words=(0, 3))]
+    tips = {label: audit[name].definition for name, label in SELECTIVE.items()}
+    return [Table("Selective prediction", ("", "value", "95% interval"), rows, tips=tips)]
 
 
 def _numbers(audit: Audit) -> Section:
@@ -430,6 +402,8 @@ def _methods(audit: Audit) -> Section:
 def _missing(audit: Audit) -> list[str]:
     """What the page does not have, and why."""
     found = []
+    if _is_constant(audit):
+        found.append("No reliability diagram: all rows have the same probability.")
     if audit.budget is None:
         given = audit.evidence.sample.features is not None
         why = "nothing is lost, or all rows are in one cluster" if given else "no features given"

@@ -1,5 +1,5 @@
-"""The page of a comparison: which model is better and by how much, then the numbers and diagrams of
-every model."""
+"""The page of a comparison: which model to use and why, then the numbers and diagrams of every
+model."""
 
 from __future__ import annotations
 
@@ -7,97 +7,119 @@ import math
 from typing import TYPE_CHECKING
 
 from ..audits.finding import COMMANDS, Spelling, as_call
-from ..comparisons.metrics import DIFFERENCES, LABELS, tables
+from ..comparisons.metrics import DIFFERENCES, LABELS, METRICS, Metric, tables
 from ..comparisons.model_table import TIED, TIED_WORDS, Cell, ModelTable
+from ..diagrams.aligned_sharpness import AlignedSharpness
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
 from ..text import capitalised, number, whole_percent
-from .comparison_terminal import facts, is_pairs, judgement, rank, rank_words, scores_of
-from .page import Control, Figure, FindingList, Page, Section, Table, Words
-from .sections import budget_section, diagrams_section, provenance_section, verdict_section
+from .comparison_terminal import (
+    BEST,
+    facts,
+    is_pairs,
+    judgement,
+    other_findings,
+    rank,
+    rank_words,
+    scores_of,
+)
+from .page import Block, CommandLine, Control, Figure, FindingList, Page, Section, Table, Words
+from .sections import budget_section, provenance
 from .terminal import interval
 
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
 DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
-BEST, FIGURE_SPACE = "*", "\u2007"
+FIGURE_SPACE = "\u2007"
+TITLE = "Which of these models is better?"
+CAPTIONS = ("All models on the same rows", "Further calibration errors", "Losses and their causes")
 
 
 def comparison_page(found: Comparison, title: str = "") -> Page:
-    """The page of a comparison: the forest plot and the reliability curves first, then words and
-    tables."""
+    """The page of a comparison: the decision, the forest plot, the reliability curves and the table
+    of models first."""
+    decision, title = found.decision, title or TITLE
     sections = [
-        _overview(found),
-        *_verdict(found, COMMANDS),
-        _models(found),
-        _differences(found),
+        _summary(found),
+        _calibration(found),
         *([_budgets(found)] if found.budgets else []),
-        _diagrams(found),
-        *_notes(found, COMMANDS),
-        _provenance(found),
+        _numbers(found),
+        _for_a_paper(found),
+        _methods(found),
     ]
     return Page(
-        title or "Which of these models is better?",
+        title,
         facts(found),
-        found.headline,
-        found.best.level,
+        decision.headline,
+        decision.level,
         sections,
+        grade=decision.words,
+        lead=decision.sentence,
+        markdown=as_markdown(found, title),
     )
 
 
 def comparison_summary(found: Comparison) -> Page:
     """The summary that a notebook displays."""
-    sections = [
-        *_verdict(found, as_call),
-        _models(found),
-        _differences(found),
-        *_notes(found, as_call),
-    ]
-    return Page("Comparison", facts(found), found.headline, "note", sections)
+    first, *_ = tables(found.metrics)
+    blocks: list[Block] = [*_findings(found, as_call), *_model_table(found, first, CAPTIONS[0])]
+    decision = found.decision
+    return Page(
+        "Comparison",
+        facts(found),
+        decision.headline,
+        decision.level,
+        [Section("summary", "Summary", [*blocks, Words(_marks_words(found))])],
+        grade=decision.words,
+        lead=decision.sentence,
+    )
 
 
-def _overview(found: Comparison) -> Section:
+def as_markdown(found: Comparison, title: str) -> str:
+    """The decision and the table as Markdown, for a message or a pull request."""
+    decision = found.decision
+    lines = [f"## {title}", "", f"**{decision.words}.** {decision.text}", "", found.to_markdown()]
+    lines += [f"- {finding.text}" for finding in other_findings(found)]
+    return "\n".join([*lines, "", f"{facts(found)}. probaudit."])
+
+
+def _findings(found: Comparison, spell: Spelling) -> list[Block]:
+    others = other_findings(found)
+    return [FindingList(others, spell)] if others else []
+
+
+def _summary(found: Comparison) -> Section:
+    forest, (first, *_) = found.forest(), tables(found.metrics)
     blocks = [
-        Figure("forest", {(): found.forest()}),
-        Figure("overlaid", {(): found.reliability()}),
+        Figure("forest", {(): forest}),
+        Figure("overlaid", {(): found.reliability()}, large=forest.picture().columns > 1),
+        *_model_table(found, first, CAPTIONS[0]),
+        Words(_marks_words(found)),
+        *_findings(found, COMMANDS),
     ]
-    return Section("overview", "At a glance", blocks)
+    return Section("summary", "Summary", blocks, headed=False)
 
 
-def _verdict(found: Comparison, spell: Spelling) -> list[Section]:
-    """The findings that the headline does not tell."""
-    others = [finding for finding in found.findings if finding is not found.best]
-    return [verdict_section(others, spell)] if others else []
+def _marks_words(found: Comparison) -> str:
+    return f"{BEST} best; {TIED} {TIED_WORDS}. {capitalised(rank_words(found))}."
 
 
-def _notes(found: Comparison, spell: Spelling) -> list[Section]:
-    if not found.notes:
+def _model_table(found: Comparison, known: dict[str, Metric], caption: str) -> list[Block]:
+    """A row for each model, in the given order; no table if no model has any of the metrics."""
+    shown = ModelTable.of(found, known)
+    if not shown.metrics:
         return []
-    return [Section("notes", "Notes", [FindingList(found.notes, spell)], "Further conclusions.")]
-
-
-def _models(found: Comparison) -> Section:
     best = min(found.ranks[found.score].values())
     marked = [k for k, m in enumerate(found.names) if found.ranks[found.score][m] == best]
-    captions = (
-        "All models on the same rows",
-        "Further calibration errors",
-        "Losses and their causes",
-    )
-    blocks: list[Table | Words] = []
-    for caption, known in zip(captions, tables(found.metrics), strict=True):
-        shown = ModelTable.of(found, known)
-        rows = [
-            [model, rank(found, model), *map(_marked, cells)]
-            for model, cells in zip(shown.models, shown.cells, strict=True)
-        ]
-        labels = [metric.label for metric in shown.metrics]
-        if labels:
-            blocks.append(Table(caption, ("model", "rank", *labels), rows, marked=marked))
-    lead = f"{capitalised(rank_words(found))}. {BEST} best; {TIED} {TIED_WORDS}."
-    blocks += [Words(f"{capitalised(words)}.") for words in scores_of(found)]
-    return Section("models", "Models", blocks, lead)
+    rows = [
+        [model, rank(found, model), *map(_marked, cells)]
+        for model, cells in zip(shown.models, shown.cells, strict=True)
+    ]
+    tips = {metric.label: metric.direction for metric in shown.metrics if metric.direction}
+    tips["rank"] = capitalised(rank_words(found))
+    headers = ("model", "rank", *(metric.label for metric in shown.metrics))
+    return [Table(caption, headers, rows, marked=marked, tips=tips)]
 
 
 def _marked(cell: Cell) -> str:
@@ -105,26 +127,21 @@ def _marked(cell: Cell) -> str:
     return cell.text + (BEST if cell.best else TIED if cell.tied else FIGURE_SPACE)
 
 
-def _differences(found: Comparison) -> Section:
-    rows = [
-        (
-            f"{model}: {LABELS[name]}",
-            number(parts[name]),
-            interval(parts[name]),
-            judgement(parts[name], name)[0],
+def _calibration(found: Comparison) -> Section:
+    answer = "the stated answer" if is_pairs(found) else "the most probable class"
+    sharpness = {
+        m: CalibrationSharpness.of_grid(
+            found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
         )
-        for model, parts in found.differences.items()
-        for name in DIFFERENCES
-        if name in parts
+        for m in found.names
+    }
+    blocks = [
+        Figure("aligned", {(): found.aligned()}),
+        Figure("sharpness", {(): AlignedSharpness(sharpness)}),
     ]
-    table = Table(
-        f"Each model minus {found.reference}",
-        ("", "difference", "95% interval", ""),
-        rows,
-        words=(0, 3),
-    )
-    lead = "Paired: both models are resampled with the same rows. Unclear: the interval contains 0."
-    return Section("differences", "Differences", [table], lead)
+    if found.lens_table is not None:
+        blocks.append(Figure("lenses", {(): found.lens_table}))
+    return Section("calibration", "Calibration of each model", blocks)
 
 
 def _budgets(found: Comparison) -> Section:
@@ -144,38 +161,64 @@ def _budgets(found: Comparison) -> Section:
     return budget_section([Table(f"Parts of the {score}, and their shares", headers, rows)])
 
 
-def _diagrams(found: Comparison) -> Section:
+def _numbers(found: Comparison) -> Section:
+    """All metrics with their intervals, and all differences."""
+    blocks: list[Block] = []
+    for caption, known in zip(CAPTIONS[1:], tables(found.metrics)[1:], strict=True):
+        blocks += _model_table(found, known, caption)
     names = {LABELS[name]: name for name in DRAWN}
     intervals = {
         (label,): ScoreIntervals.of(
             {m: found.estimates[m][name] for m in found.names},
-            title=capitalised(label),
+            title=f"{capitalised(label)} of each model",
         )
         for label, name in names.items()
         if any(math.isfinite(found.estimates[m][name]) for m in found.names)
     }
-    answer = "the stated answer" if is_pairs(found) else "the most probable class"
     control = Control("of", tuple(label for (label,) in intervals))
-    sharpness = {
-        (m,): CalibrationSharpness.of_grid(
-            found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
-        )
-        for m in found.names
-    }
-    blocks = [
-        Figure("aligned", {(): found.aligned()}),
-        Figure("intervals", intervals, [control]),
-        Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
+    blocks += [Figure("intervals", intervals, [control]), *_differences(found)]
+    return Section("numbers", "All numbers", blocks, folded=True)
+
+
+def _differences(found: Comparison) -> list[Block]:
+    """A table for each model."""
+    blocks: list[Block] = [
+        Words("Both models are resampled with the same rows. Unclear: the interval contains 0.")
     ]
-    if found.lens_table is not None:
-        blocks.insert(2, Figure("lenses", {(): found.lens_table}))
-    return diagrams_section(blocks)
+    for model, parts in found.differences.items():
+        rows = [
+            (
+                LABELS[name],
+                number(parts[name]),
+                interval(parts[name]),
+                judgement(parts[name], name)[0],
+            )
+            for name in DIFFERENCES
+            if name in parts
+        ]
+        tips = {METRICS[name].label: METRICS[name].direction for name in DIFFERENCES}
+        headers = ("", "difference", "95% interval", "verdict")
+        caption = f"{model} minus {found.reference}"
+        blocks.append(Table(caption, headers, rows, words=(0, 3), tips=tips))
+    return blocks
 
 
-def _provenance(found: Comparison) -> Section:
+def _for_a_paper(found: Comparison) -> Section:
+    blocks = [
+        CommandLine(found.to_latex(), "LaTeX, with the package booktabs"),
+        CommandLine(found.to_markdown(), "Markdown"),
+    ]
+    return Section("paper", "Table for a paper", blocks, folded=True)
+
+
+def _methods(found: Comparison) -> Section:
     data = [
         ("rows", f"{found.rows:,}"),
         ("rows left out", f"{found.dropped_rows:,}"),
+        ("reference", found.reference),
         *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
     ]
-    return provenance_section(data, found.settings, pairs=is_pairs(found))
+    blocks: list[Block] = [FindingList(found.notes, COMMANDS)] if found.notes else []
+    blocks += [Words(f"{capitalised(words)}.") for words in scores_of(found)]
+    blocks.append(provenance(data, found.settings, pairs=is_pairs(found)))
+    return Section("methods", "Methods and provenance", blocks, folded=True)

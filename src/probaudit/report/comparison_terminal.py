@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.finding import Spelling, as_call
-from ..comparisons.metrics import DIFFERENCES, LABELS, METRICS, Metric, tables
+from ..audits.finding import Finding, Spelling, as_call
+from ..comparisons.metrics import DIFFERENCES, LABELS, METRICS, tables
 from ..comparisons.model_table import TIED, TIED_WORDS, ModelTable
 from ..estimate import Estimate
 from ..text import counted, number
-from .terminal import METHOD, findings, interval, number_table, outputs_words, plain_text
+from .number_table import NumberTable
+from .terminal import METHOD, finding_table, interval, outputs_words, plain_text, spaced, verdict
 
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
+BEST = "*"
+FIRST = ("accuracy", "log_score", "brier_score", "ece", "classwise_ece")  # on the first screen
 # The page shows all differences, the terminal leaves some errors out.
 ONLY_ON_PAGE = ("ace", "top_label.ece", "mce", "average_calibration_error", "entropy")
 # titles that are too long for a column of numbers
@@ -55,39 +57,33 @@ def scores_of(found: Comparison) -> list[str]:
 
 
 def models(
-    found: Comparison, columns: Mapping[str, Metric], *, ranked: bool = False
+    found: Comparison, columns: Iterable[str], *, ranked: bool = False, decimals: int = 4
 ) -> Table | None:
     """A row for each model, the best of each column in bold; None if no model has any of the
     columns."""
-    shown = ModelTable.of(found, columns)
+    shown = ModelTable.of(found, columns, decimals)
     if not shown.metrics:
         return None
     labels = [SHORTER.get(metric.label, metric.label) for metric in shown.metrics]
-    table = _table(*map(_two_lines, labels), *["rank"] * ranked)
-    # numbers stay aligned beside marks
-    ties = [any(row[k].tied for row in shown.cells) for k in range(len(labels))]
+    table = NumberTable("", *map(_two_lines, labels), *["rank"] * ranked)
     for model, row in zip(found.names, shown.cells, strict=True):
         cells = [
-            Text(cell.marked + " " * (tied and not cell.tied), style="bold" if cell.best else "")
-            for cell, tied in zip(row, ties, strict=True)
+            Text(cell.text + (BEST if cell.best else TIED if cell.tied else " "), style)
+            for cell, style in ((cell, "bold" if cell.best else "") for cell in row)
         ]
         cells += [Text(rank(found, model))] if ranked else []
         table.add_row(Text(model), *cells)
     return table
 
 
-def _table(*titles: str) -> Table:
-    """A column of names, which folds if the console is narrow, and one column per title."""
-    return number_table("", *titles)
-
-
 def _two_lines(title: str) -> str:
-    """A title broken at the space nearest its middle, to keep the column narrow."""
+    """A title broken at the space nearest its middle, to keep the column narrow; a blank is above
+    the marks."""
     spaces = [place for place, letter in enumerate(title) if letter == " "]
     if not spaces:
-        return title
+        return f"{title} "
     at = min(spaces, key=lambda place: abs(place - len(title) / 2))
-    return f"{title[:at]}\n{title[at + 1 :]}"
+    return f"{title[:at]} \n{title[at + 1 :]} "
 
 
 def rank(found: Comparison, model: str) -> str:
@@ -103,24 +99,15 @@ def rank_words(found: Comparison) -> str:
     return f"rank: by the {score}, 1 + the number of clearly better models; = marks ties"
 
 
-def differences(found: Comparison) -> Table:
-    """Each model minus the reference, with paired intervals."""
-    table = _table("", "difference", "95% interval", "")
-    for words in (1, 4):
-        table.columns[words].justify = "left"
-    for model, parts in found.differences.items():
-        first = True
-        for name in DIFFERENCES:
-            if name in parts and name not in ONLY_ON_PAGE:
-                x = parts[name]
-                table.add_row(
-                    Text(model if first else ""),
-                    LABELS[name],
-                    number(x),
-                    interval(x),
-                    Text(*judgement(x, name)),
-                )
-                first = False
+def differences(found: Comparison, model: str) -> Table:
+    """A model minus the reference, with paired intervals."""
+    table = NumberTable(Text(f"{model} minus {found.reference}"), "difference", "95% interval", "")
+    table.columns[-1].justify = "left"
+    parts = found.differences[model]
+    for name in DIFFERENCES:
+        if name in parts and name not in ONLY_ON_PAGE:
+            x = parts[name]
+            table.add_row(LABELS[name], number(x), interval(x), Text(*judgement(x, name)))
     return table
 
 
@@ -137,29 +124,46 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
     return ("better", "green") if (x < 0) == less else ("worse", "yellow")
 
 
+def other_findings(found: Comparison) -> list[Finding]:
+    """The findings that the decision does not tell."""
+    return [finding for finding in found.findings if finding is not found.best]
+
+
+def first_screen(
+    found: Comparison, title: str = "", spell: Spelling = as_call, more: str = ""
+) -> RenderableType:
+    """The decision, the table of models and the findings; `more` says how to see the rest."""
+    foot = [f"{BEST} best; {TIED} tied with the best; rank by the {LABELS[found.score]}", more]
+    return spaced(
+        verdict(found.decision, title, facts(found)),
+        models(found, FIRST, ranked=True, decimals=3),
+        finding_table(other_findings(found), spell),
+        Text("\n".join(filter(None, foot)), "dim"),
+    )
+
+
 def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> RenderableType:
-    """The comparison for a console; `spell` writes the actions of its advice."""
-    head = Text.assemble((title or "comparison", "bold"), f"  {facts(found)}")
-    parts: list[RenderableType] = [head, Padding(findings(found, spell), (1, 0))]
-    for place, columns in enumerate(tables(found.metrics)):
-        table = models(found, columns, ranked=place == 0)
-        parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
-    caption = Text(f"differences from {found.reference!r}, paired", style="bold")
+    """All of the comparison for a console; `spell` writes the actions of its advice."""
     foot = [
-        f"bold: best; {TIED} {TIED_WORDS}",
+        f"{BEST} best; {TIED} {TIED_WORDS}",
         rank_words(found),
         "unclear: the interval contains 0",
         *scores_of(found),
         *(f"note: {finding.text}" for finding in found.notes),
     ]
-    return Group(
-        *parts,
-        caption,
-        differences(found),
-        Padding(Text("\n".join(foot), style="dim"), (1, 0, 0, 0)),
+    return spaced(
+        verdict(found.decision, title, facts(found)),
+        finding_table(other_findings(found), spell),
+        *(
+            models(found, columns, ranked=place == 0)
+            for place, columns in enumerate(tables(found.metrics))
+        ),
+        *(differences(found, model) for model in found.differences),
+        Text("\n".join(foot), style="dim"),
     )
 
 
-def as_text(found: Comparison) -> str:
-    """The comparison as plain text, for repr and print."""
-    return plain_text(render(found), width=110)
+def as_text(found: Comparison, *, full: bool = False) -> str:
+    """The comparison as plain text: the first screen, or all of it."""
+    more = "All numbers: .to_text(), .to_frame(), .to_html(path)"
+    return plain_text(render(found) if full else first_screen(found, more=more), width=100)

@@ -17,9 +17,9 @@ from ..calibration.label_measures import NAMES, LabelMeasures
 from ..diagrams.reliability import Reliability
 from ..estimate import Estimate
 from ..text import counted, number, p_value, percent
+from .number_table import NumberTable
 from .page import Control, Figure, Page, Section, Table, Words
 from .sections import diagrams_section, provenance_section
-from .terminal import number_table
 
 if TYPE_CHECKING:
     from ..audits.multilabel import MultilabelTable
@@ -64,7 +64,7 @@ def facts(found: MultilabelTable) -> str:
 def render(found: MultilabelTable, title: str = "") -> RenderableType:
     """The table for a console."""
     head = Text.assemble((title or "labels", "bold"), f"  {facts(found)}")
-    table = number_table("label", "events", *MAIN.values(), "")
+    table = NumberTable("label", "events", *MAIN.values(), "")
     for one in found.labels[:SHOWN_LABELS]:
         _add(table, one)
     if len(found) > SHOWN_LABELS:

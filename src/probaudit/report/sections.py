@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..audits.finding import Finding, Spelling
 from ..choices.definitions import in_words
 from ..version import __version__
-from .page import Facts, Figure, FindingList, Section, Table, Words
+from .page import Facts, Figure, Section, Table, Words
 
 BUDGET_LEAD = (
     "Parts of the expected loss: removable by recalibration, due to hidden groups, and the rest."
 )
-
-
-def verdict_section(findings: Sequence[Finding], spell: Spelling) -> Section:
-    """Findings; `spell` writes the actions of their advice."""
-    lead = "Conclusions, the most serious first."
-    return Section("verdict", "Verdict", [FindingList(findings, spell)], lead)
 
 
 def budget_section(blocks: Sequence[Words | Table | Figure]) -> Section:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ..audits.dependence import rows_words
-from ..audits.finding import Spelling, as_call
+from ..audits.finding import Finding, Spelling, as_call
 from ..calibration.validation import NAMES, TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
 from ..text import MISSING, capitalised, class_words, number, p_value, percent
 from . import summary
+from .number_table import NumberTable
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
-    from ..comparisons.comparison import Comparison
+    from ..audits.decision import Decision
+    from ..comparisons.decision import Choice
     from ..grouping.budget import Budget
     from ..grouping.region_table import Region
     from ..states import Summary
@@ -52,6 +53,7 @@ BUDGET = {
 METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
 SHOWN_REGIONS = 5
 SHOWN_GROUPS = 12
+SHOWN_FINDINGS = 2  # on the first screen
 MARKS = {
     "bad": ("✗", "bold red"),
     "warning": ("!", "bold yellow"),
@@ -70,10 +72,10 @@ def share_interval(x: Estimate) -> str:
     return f"{percent(x.low)} to {percent(x.high)}" if math.isfinite(x.low) else MISSING
 
 
-def findings(audit: Audit | Comparison, spell: Spelling) -> Table:
-    """The verdict, a mark before each finding; `spell` writes the actions of its advice."""
+def finding_table(findings: Sequence[Finding], spell: Spelling) -> Table:
+    """Findings, a mark before each finding; `spell` writes the actions of its advice."""
     table = Table.grid(padding=(0, 1))
-    for finding in audit.findings:
+    for finding in findings:
         mark, style = MARKS[finding.level]
         text = Text(finding.text)
         if finding.advice and finding.level in ("bad", "warning"):
@@ -84,7 +86,7 @@ def findings(audit: Audit | Comparison, spell: Spelling) -> Table:
 
 def scores(audit: Audit) -> Table:
     """The estimates, normalised beside plain."""
-    table = number_table("", "value", "95% interval", "normalised", "95% interval")
+    table = NumberTable("", "value", "95% interval", "normalised", "95% interval")
     for name, label in LABELS.items():
         if name not in audit.estimates:
             continue
@@ -111,7 +113,7 @@ def calibration(audit: Audit) -> Text:
 
 def errors(audit: Audit) -> Table:
     """The calibration errors beside those expected if calibrated."""
-    table = number_table(
+    table = NumberTable(
         "calibration error", "value", "95% interval", "if calibrated", "95% limit", "p"
     )
     for error in audit.errors:
@@ -125,7 +127,7 @@ def errors(audit: Audit) -> Table:
 def risks(audit: Audit) -> Table:
     """The most important measures of the event or the confidence, and of selective prediction."""
     what = "confidence" if is_pairs(audit) else f"risk of {class_words(audit.event)}"
-    table = number_table(
+    table = NumberTable(
         "selective prediction" if audit.validation is None else what, "value", "95% interval"
     )
     for name in () if audit.validation is None else RISK:
@@ -137,7 +139,7 @@ def risks(audit: Audit) -> Table:
 
 def groups(audit: Audit) -> Table:
     """Predicted and observed rate of each group, the worst first."""
-    table = number_table("group, worst first", "rows", "predicted", "observed", "95% interval", "")
+    table = NumberTable("group, worst first", "rows", "predicted", "observed", "95% interval", "")
     for group in audit.groups.worst()[:SHOWN_GROUPS]:
         x = group.observed
         cells = [
@@ -169,7 +171,7 @@ def group_words(audit: Audit) -> list[str]:
 
 def repairs(audit: Audit) -> Table:
     """The scores after each calibrator; a star marks the recommended one."""
-    table = number_table(
+    table = NumberTable(
         "repair, out of fold", "log loss", "Brier", "ECE", "accuracy", "gain", "95% interval"
     )
     for repair in audit.repairs:
@@ -187,28 +189,26 @@ def repairs(audit: Audit) -> Table:
     return table
 
 
-def verdict(audit: Audit) -> Text:
-    """The grade, the headline and the sentence in numbers."""
-    found = audit.decision
-    style = MARKS[found.level][1]
-    return Text.assemble(
-        (found.words.upper(), style), "\n", (found.headline, "bold"), f"\n{found.sentence}"
-    )
+def verdict(found: Decision | Choice, title: str, facts: str) -> Text:
+    """The grade and what was judged, then the headline and the sentence in numbers."""
+    text = Text.assemble((found.words.upper(), MARKS[found.level][1]))
+    text.append(f"  {title}" if title else "", "bold").append(f"  {facts}\n", "dim")
+    return text.append(found.headline, "bold").append(f"\n{found.sentence}".rstrip())
 
 
 def summary_table(audit: Audit) -> Table:
     """The most important numbers, before and after recalibration."""
     names = summary.headers(audit)
-    table = number_table(*names)
+    table = NumberTable(*names)
     for row in summary.rows(audit):
         table.add_row(*summary.cells(row, len(names)))
     return table
 
 
 def next_steps(audit: Audit, spell: Spelling) -> Text:
-    """The most important findings in short, and the command that fits the calibrator."""
+    """The two most important findings in short, and the command that fits the calibrator."""
     text = Text()
-    for finding in audit.decision.findings:
+    for finding in audit.decision.findings[:SHOWN_FINDINGS]:
         mark, style = MARKS[finding.level]
         clause = finding.clause or finding.text.removesuffix(".")
         text.append(f"{mark} ", style).append(f"{capitalised(clause)}.\n")
@@ -222,15 +222,21 @@ def first_screen(
     audit: Audit, title: str = "", spell: Spelling = as_call, more: str = ""
 ) -> RenderableType:
     """The verdict, the summary and the next step; `more` says how to see the rest."""
-    parts: list[RenderableType] = [_head(audit, title), verdict(audit), summary_table(audit)]
-    parts += [steps] if (steps := next_steps(audit, spell)) else []
-    foot = "\n".join(filter(None, [summary.sample_words(audit), more]))
-    parts += [Text(foot, "dim")] if foot else []
-    return Group(parts[0], *(Padding(part, (1, 0, 0, 0)) for part in parts[1:]))
+    steps = next_steps(audit, spell)
+    foot = filter(None, [summary.sample_words(audit), more])
+    steps.append("\n" if steps else "").append("\n".join(foot), "dim")
+    steps.rstrip()
+    return spaced(_verdict(audit, title), summary_table(audit), steps or None)
 
 
-def _head(audit: Audit, title: str) -> Text:
-    return Text.assemble((title or audit.title or "audit", "bold"), f"  {facts(audit)}")
+def spaced(first: RenderableType, *others: RenderableType | None) -> Group:
+    """The parts that have content, with a blank line between them."""
+    shown = [part for part in others if part is not None and getattr(part, "row_count", True)]
+    return Group(first, *(Padding(part, (1, 0, 0, 0)) for part in shown))
+
+
+def _verdict(audit: Audit, title: str) -> Text:
+    return verdict(audit.decision, title or audit.title, facts(audit))
 
 
 def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
@@ -241,8 +247,8 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
         *group_words(audit),
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
     ]
-    parts: list[RenderableType] = [verdict(audit), summary_table(audit)]
-    parts += [findings(audit, spell), scores(audit)]
+    parts: list[RenderableType] = [summary_table(audit)]
+    parts += [finding_table(audit.findings, spell), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
     parts += [errors(audit), risks(audit)]
     parts += [groups(audit)] if audit.groups else []
@@ -252,10 +258,7 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
             misjudged(audit, audit.budget),
         ]
     parts += [repairs(audit)] if audit.repairs else []
-    return Group(
-        _head(audit, title),
-        *(Padding(part, (1, 0, 0, 0)) for part in (*parts, Text("\n".join(foot), style="dim"))),
-    )
+    return spaced(_verdict(audit, title), *parts, Text("\n".join(foot), style="dim"))
 
 
 def facts(audit: Audit) -> str:
@@ -268,25 +271,6 @@ def outputs_words(summary: Summary) -> str:
     if summary.plan.kind == "pairs":
         return "confidence and correctness"
     return f"{len(summary.plan.classes):,} classes"
-
-
-def _plain_table() -> Table:
-    return Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        header_style="dim",
-        pad_edge=False,
-        collapse_padding=True,
-    )
-
-
-def number_table(first: str, *others: str) -> Table:
-    """A table with numbers in all columns but the first, which folds if the console is narrow."""
-    table = _plain_table()
-    table.add_column(first, overflow="fold")
-    for title in others:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
 
 
 def is_pairs(audit: Audit) -> bool:
@@ -326,7 +310,7 @@ def budget(found: Budget, score: str) -> Table:
     """The loss budget, before and after calibration."""
     budgets = [found] if found.after is None else [found, found.after]
     titles = ("original", "", "after calibration", "")[: 2 * len(budgets)]
-    table = number_table(score, *titles)
+    table = NumberTable(score, *titles)
     for label, name in BUDGET.items():
         cells = []
         for one in budgets:
@@ -350,29 +334,26 @@ def region_words(audit: Audit, region: Region) -> str:
 
 def misjudged(audit: Audit, found: Budget) -> Table:
     """The groups the model misjudges, the largest losses first."""
-    table, columns = _plain_table(), grouped_by(audit)
-    for title in ("rows", predicted_words(found), "observed", "95% interval"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column(
-        Text("groups the model misjudges" + (f", by {columns}" if columns else "")), overflow="fold"
-    )
+    columns = grouped_by(audit)
+    title = Text("groups the model misjudges" + (f", by {columns}" if columns else ""))
+    table = NumberTable(title, "rows", predicted_words(found), "observed", "95% interval")
     shown = found.misjudged(SHOWN_REGIONS)
     for region in shown:
         table.add_row(
+            Text(f"{region.rule}: {region_words(audit, region)}"),
             f"{region.rows:,}",
             percent(region.stated),
             percent(region.observed),
             f"{percent(region.low)} to {percent(region.high)}",
-            Text(f"{region.rule}: {region_words(audit, region)}"),
         )
     if not shown:
-        table.add_row("", "", "", "", "none detected")
+        table.add_row("none detected", "", "", "", "")
     return table
 
 
 def overview(audits: Mapping[str, Audit]) -> Table:
     """Several audits, one row each."""
-    table = number_table(
+    table = NumberTable(
         "classifier", "accuracy", "log loss / base rate", "95% interval", "Brier / base rate"
     )
     for name, audit in audits.items():

@@ -17,6 +17,7 @@ from ..estimate import Estimate
 from ..text import ShownAsTable, TextTable, capitalised, counted, evenly_spaced, number, significant
 from .events import EventTable
 from .intervals import Z95, wilson
+from .operating_points import OperatingPoints
 
 THRESHOLDS = np.arange(1, 100) / 100
 THRESHOLDS.flags.writeable = False
@@ -139,7 +140,8 @@ def decision_curve_of(event: EventTable, thresholds: Any = None) -> DecisionCurv
     """The decision curve of an event."""
     t = THRESHOLDS if thresholds is None else _checked_thresholds(thresholds)
     odds = t / (1 - t)
-    false, true = _shares_acted_on(event, event.share, t).T
+    points = OperatingPoints.of(event, t)
+    true, false = points.hits, points.false_alarms
     value = true - odds * false
     low, high = _limits(event, t, true, false)
     rate = event.rate
@@ -167,12 +169,6 @@ def _checked_thresholds(thresholds: Any) -> np.ndarray:
             "thresholds", "must lie inside (0, 1)", outside[0] if len(outside) else "none"
         )
     return np.asarray(t)
-
-
-def _shares_acted_on(event: EventTable, values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Sums of values [m, 2] over probabilities of each threshold or more, [T, 2]."""
-    above = np.vstack([event.at_least(values), np.zeros((1, 2))])
-    return np.asarray(above[np.searchsorted(event.p, thresholds, side="left")])
 
 
 def _limits(
@@ -227,8 +223,8 @@ def _paired_difference(one: DecisionCurve, two: DecisionCurve) -> CurveDifferenc
     return CurveDifference(one.thresholds, value, value - half, value + half)
 
 
-@dataclass(frozen=True)
-class BestThreshold:
+@dataclass(frozen=True, repr=False)
+class BestThreshold(ShownAsTable):
     """The threshold at which decisions cost least.
 
     threshold : with an interval of the thresholds whose cost is not clearly larger. It is infinite
@@ -242,6 +238,29 @@ class BestThreshold:
     cost: float
     bayes_threshold: float
     bayes_cost: float
+
+    def to_frame(self) -> Any:
+        """The two thresholds and their costs as a pandas DataFrame."""
+        return data_frame(
+            {
+                "threshold": [float(self.threshold), self.bayes_threshold],
+                "low": [self.threshold.low, math.nan],
+                "high": [self.threshold.high, math.nan],
+                "cost": [self.cost, self.bayes_cost],
+            }
+        )
+
+    def _text_table(self) -> TextTable:
+        best, bayes = self.threshold, significant(self.bayes_threshold)
+        span = f"{significant(best.low)} to {significant(best.high)}"
+        return TextTable(
+            f"Threshold of least mean cost, {counted(best.n)}",
+            ("", "threshold", "not clearly worse", "mean cost"),
+            [
+                ["best on these rows", significant(best), span, number(self.cost)],
+                ["best if calibrated", bayes, "", number(self.bayes_cost)],
+            ],
+        )
 
 
 @documents_row_options

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from ...data.arrays import row_reduced
+from ...data.work import one_blas_thread
 from ..base import Sample
 from .newton import Minimum, Point, descend
 from .softmax_sums import BlockViews, SoftmaxSums, rows_per_block
@@ -79,7 +81,7 @@ def fit_affine_map(
     steps = first_steps if size <= MOST_NEWTON else STEPS
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
     products = min(rows.n, rows_per_block(rows.classes)) * (size + 1) * size
-    with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
+    with one_blas_thread() if products < SMALL_PRODUCT else nullcontext():
         found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
         slope = float(np.abs(found.jac).max())
         end = Minimum(found.x, found.fun, slope <= SMALL_GRADIENT, found.nit)
@@ -97,9 +99,9 @@ def fit_affine_map(
 
 def softmax_terms(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Probabilities, the logarithm of their denominator, and z minus the largest of its row."""
-    z = z - z.max(axis=1, keepdims=True)
+    z = z - row_reduced(np.maximum, z)
     e = np.exp(z)
-    total = e.sum(axis=1, keepdims=True)
+    total = row_reduced(np.add, e)
     return e / total, np.log(total[:, 0]), z
 
 

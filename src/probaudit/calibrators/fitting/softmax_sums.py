@@ -235,6 +235,8 @@ class SoftmaxRows(SoftmaxSums):
 
         def job(block: slice) -> float:
             rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
+            if self.classes <= MOST_NARROW:
+                return scaled_softmax.narrow_brier_sum(*rows, beta)
             return scaled_softmax.brier_sum(*rows, beta)
 
         return float(sum(self._each(job))) / self.weight

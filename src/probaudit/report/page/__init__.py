@@ -20,6 +20,7 @@ from .page import (
     as_html,
     as_summary,
 )
+from .slider import Position, ThresholdSlider
 
 __all__ = [
     "Block",
@@ -33,9 +34,11 @@ __all__ = [
     "LossBar",
     "LossBars",
     "Page",
+    "Position",
     "Section",
     "Segment",
     "Table",
+    "ThresholdSlider",
     "Words",
     "as_html",
     "as_summary",

@@ -1,5 +1,5 @@
 (() => {
-  const { config, figures, markdown } = JSON.parse(document.getElementById("figures").textContent);
+  const { config, figures, markdown, sliders } = JSON.parse(document.getElementById("figures").textContent);
   const root = document.documentElement;
   const options = {
     config,
@@ -45,15 +45,18 @@
   const fitted = (spec, room, large) => {
     const found = structuredClone(spec);
     const panels = found.concat || [found];
-    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 200))) : 1;
+    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
     const most = columns > 1 ? 1240 : large ? 760 : 620;
     const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
       const ratio = width / panel.width;
-      panel.height = Math.round(panel.height * Math.min(large ? 2 : 1.35, Math.max(0.75, ratio)));
+      // categories keep the height of a line each
+      const taller = panel.encoding.y.axis.values ? 1 : Math.min(large ? 2 : 1.35, Math.max(0.75, ratio));
+      panel.height = Math.round(panel.height * taller);
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
+        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
@@ -72,6 +75,12 @@
   const chosen = (figure) => every("select", figure).map((select) => select.value).join(",");
   const isLarge = (figure) => figure.classList.contains("large");
 
+  const markers = {}; // by the name of a figure, where a slider puts its vertical line
+  const marked = (figure, spec) => {
+    if (figure.id in markers) spec.params[0].value = markers[figure.id];
+    return spec;
+  };
+
   const show = async (figure) => {
     const choice = chosen(figure);
     const variant = figures[figure.id][choice];
@@ -82,9 +91,26 @@
     tabulate(figure.querySelector(".numbers table"), variant.columns);
     if (figure.drawn) figure.drawn.finalize();
     figure.room = chart.clientWidth || 620; // a folded section has no width
-    figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
+    const spec = marked(figure, fitted(variant.spec, figure.room, isLarge(figure)));
+    figure.drawn = await window.vegaEmbed(chart, spec, options);
     chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
+  };
+
+  // A click on a category, or on its label, chooses it in another figure.
+  const open = (figure, event) => {
+    const { view } = figure.drawn;
+    const svg = figure.querySelector(".chart svg");
+    const box = svg.getBoundingClientRect();
+    const y = ((event.clientY - box.top) * svg.viewBox.baseVal.height) / box.height - view.origin()[1];
+    const place = Math.round(view.scale("y").invert(y));
+    const other = document.getElementById(figure.dataset.opens);
+    const select = other.querySelector("select");
+    if (!select.options[place]) return;
+    select.value = place;
+    show(other);
+    const { top, bottom } = other.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) other.scrollIntoView({ block: "nearest" });
   };
 
   // ---- copy and save
@@ -113,7 +139,7 @@
   const picture = async (figure) => {
     const { spec, title, caption } = figures[figure.id][chosen(figure)];
     const width = spec.columns > 1 ? 960 : 620;
-    const whole = fitted(spec, width, isLarge(figure));
+    const whole = marked(figure, fitted(spec, width, isLarge(figure)));
     const own = whole.title ? [whole.title.text].flat() : [];
     whole.title = {
       text: lines(title, width / 8),
@@ -203,6 +229,56 @@
     tip.hidden = true;
   });
 
+  // ---- threshold sliders
+
+  every(".slider").forEach((block) => {
+    const { positions, markers: places } = sliders[block.id];
+    const range = block.querySelector("input[type=range]");
+    const ratio = block.querySelector("input[type=number]");
+    const cells = every(".result tbody tr", block).map((row) => every("td", row));
+    const [label, words] = every(".happens > *", block);
+
+    const outputs = every(".result thead th", block).slice(1).map((cell) => cell.textContent);
+    const rows = positions.flatMap((at) =>
+      outputs.map((name, j) => [`${at.percent}%`, `${at.ratio}`, name, ...at.cells.map((cell) => cell[j])]));
+    block.querySelector(".numbers tbody").append(...rows.map(([first, ...others]) => {
+      const row = created("tr");
+      row.append(created("th", first, { scope: "row" }), ...others.map((text) => created("td", text)));
+      row.cells[2].className = "words";
+      return row;
+    }));
+
+    const update = (typing) => {
+      const place = range.value - range.min;
+      const now = positions[place];
+      block.querySelector("output").textContent = `${now.percent}%`;
+      range.setAttribute("aria-valuetext", now.label);
+      label.textContent = now.label;
+      words.textContent = now.words;
+      if (!typing) ratio.value = now.ratio;
+      cells.forEach((row, i) => row.forEach((cell, j) => (cell.textContent = now.cells[i][j])));
+      Object.keys(places).forEach((name) => {
+        markers[name] = places[name][place];
+        const drawn = document.getElementById(name).drawn;
+        if (drawn) drawn.view.signal("marker", markers[name]).runAsync();
+      });
+    };
+
+    const off = (position) => Math.abs(Math.log(position.ratio / ratio.value));
+    const typed = () => {
+      if (!(ratio.value > 0)) return;
+      range.value = positions.reduce((best, one) => (off(one) < off(best) ? one : best)).percent;
+      update(true);
+    };
+
+    range.addEventListener("input", () => update(false));
+    ratio.addEventListener("input", typed);
+    ratio.addEventListener("change", () => update(false)); // the ratio of the nearest threshold
+    block.querySelector(".live").hidden = false;
+    block.classList.add("ready");
+    update(false);
+  });
+
   // ---- tooltips of table headers
 
   const tip = document.getElementById("tip");
@@ -275,10 +351,15 @@
     });
   };
 
-  // Lines of code break between words only, not at hyphens.
+  // Lines of code break between words, not at hyphens; a long path breaks after a slash.
+  const breakable = (word) => {
+    const span = created("span");
+    word.split(/(?<=\/)/).forEach((part) => span.append(part, document.createElement("wbr")));
+    return span;
+  };
   every("code").forEach((code) => {
     const parts = code.textContent.split(/(\s+)/);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+    code.replaceChildren(...parts.map((part) => (part.trim() ? breakable(part) : part)));
   });
 
   const resized = new ResizeObserver((entries) => {
@@ -289,6 +370,9 @@
     });
   });
   resized.observe(document.querySelector("main"));
+  every("figure[data-opens]").forEach((figure) =>
+    figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
+  );
   every("figure[id] select").forEach((select) => select.addEventListener("change", () => show(select.closest("figure"))));
   (async () => {
     for (const figure of every("figure[id]")) {

@@ -13,17 +13,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
-from ...diagrams.palette import COLOURS, SERIES, colour
-from ...text import significant
+from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
+from ...text import column_text
 from ...version import __version__
+from .slider import ThresholdSlider
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_TABLE_ROWS = 200
+MARKED = "The vertical line is the chosen threshold."
 LEAST_EXCESS = 0.005  # of a bar over the base-rate forecast, to be marked as clipped
 PALETTE = {*SERIES, *COLOURS.values()}
 BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
@@ -91,14 +96,23 @@ class Control:
 
 @dataclass(frozen=True)
 class Figure:
-    """A diagram, or one for each combination of the options of its controls. A large figure fills
-    the width of its section or column."""
+    """A diagram, or one for each combination of the options of its controls. A large figure has
+    its caption beside it on a wide screen. With `direct`, curves are labelled beside them, where
+    there is room.
+
+    opens : the figure that a click on a category of this one opens; the options of its first
+        control are these categories.
+    marker : the x of a vertical line, which a slider moves.
+    """
 
     kind: ClassVar[str] = "figure"
     name: str
     variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
     controls: Sequence[Control] = ()
     large: bool = False
+    opens: str = ""
+    direct: bool = False
+    marker: float | None = None
 
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:
@@ -109,7 +123,7 @@ class Figure:
         ]
         return {
             ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
-                diagram
+                diagram, direct=self.direct, marker=self.marker
             )
             for choice, diagram in self.variants.items()
         }
@@ -135,21 +149,21 @@ class Variant:
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, diagram: Diagram) -> Variant:
-        from ...diagrams.vega_drawer import spec
+    def of(cls, diagram: Diagram, *, direct: bool = False, marker: float | None = None) -> Variant:
+        from ...diagrams.direct_labels import directly_labelled
+        from ...diagrams.vega_drawer import spec, with_marker
 
         picture = diagram.picture()
+        if direct:
+            picture = directly_labelled(picture, marker)
         columns = {
-            name: [_cell_text(value) for value in _thinned(column)]
+            name: column_text(_thinned(column).tolist(), in_percent=name in diagram.percents)
             for name, column in diagram.columns().items()
         }
-        return cls(
-            picture.title,
-            picture.caption,
-            picture.description,
-            columns,
-            _adaptive(spec(picture, titled=False)),
-        )
+        drawn, caption = spec(picture, titled=False), picture.caption
+        if marker is not None:
+            drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
+        return cls(picture.title, caption, picture.description, columns, _adaptive(drawn))
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
@@ -211,16 +225,18 @@ class LossBars:
     base_rate: ClassVar[int] = BASE_RATE
 
 
-Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars
+Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars | ThresholdSlider
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Two columns on a wide screen, one below the other on a narrow one."""
+    """Two columns on a wide screen, one below the other on a narrow one. The left one is narrower,
+    or wider with `wide_left`."""
 
     kind: ClassVar[str] = "columns"
     left: Sequence[Block]
     right: Sequence[Block]
+    wide_left: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,6 +259,17 @@ class Section:
     lead: str = ""
     folded: bool = False
     headed: bool = True
+
+    @property
+    def lone(self) -> set[str]:
+        """The names of figures of half width with no other one beside them."""
+        found, waiting = set(), ""
+        for block in self.blocks:
+            half = isinstance(block, Figure) and block.half
+            if waiting and not half:
+                found.add(waiting)
+            waiting = block.name if isinstance(block, Figure) and half and not waiting else ""
+        return found | ({waiting} - {""})
 
 
 @dataclass(frozen=True)
@@ -277,18 +304,23 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _variable(colour: str) -> str:
-    """The CSS variable of a palette colour; the style sheet adapts it to light and dark."""
-    return f"--mark-{colour[1:].lower()}"
+def _variable(colour: str, prefix: str = "mark") -> str:
+    """The CSS variable of a palette colour for marks or for text, which needs more contrast. The
+    style sheet adapts it to light and dark."""
+    return f"--{prefix}-{colour[1:].lower()}"
 
 
-def _adaptive(part: Any, key: str = "") -> Any:
+def _adaptive(part: Any, key: str = "", prefix: str = "mark") -> Any:
     """A specification with CSS variables in place of palette colours. Data stay as they are."""
     if isinstance(part, dict):
-        return {k: v if k == "values" else _adaptive(v, k) for k, v in part.items()}
+        prefix = "text" if part.get("type") == "text" else "mark"
+        return {k: v if k == "values" else _adaptive(v, k, prefix) for k, v in part.items()}
     if isinstance(part, list):
         return [_adaptive(entry, key) for entry in part]
-    return f"var({_variable(part)})" if key in ("color", "range") and part in PALETTE else part
+    if key == "fill" and part == PAPER:
+        return "var(--paper)"
+    known = key in ("color", "range") and part in PALETTE
+    return f"var({_variable(part, prefix)})" if known else part
 
 
 def _thinned(column: np.ndarray) -> np.ndarray:
@@ -298,16 +330,6 @@ def _thinned(column: np.ndarray) -> np.ndarray:
     return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
 
 
-def _cell_text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        return "" if value is None else str(value)
-    if isinstance(value, (int, np.integer)) or float(value).is_integer():
-        return f"{int(value):,}".replace("-", "−")
-    return significant(float(value), 4)
-
-
 @functools.cache
 def _text(name: str) -> str:
     return (resources.files(__package__) / name).read_text("utf-8")
@@ -315,14 +337,14 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py). A checkout that
-    was never installed has no bundle; vl-convert then makes it."""
+    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py)."""
     try:
         script = _text("vega.js")
     except FileNotFoundError:
-        import vl_convert
-
-        script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        raise FileNotFoundError(
+            "A page needs the Vega script, which is added when probaudit is installed, and this"
+            " copy of the source was not. Run `pip install -e .` in its folder."
+        ) from None
     return script.replace("</script", "<\\/script").strip()
 
 
@@ -335,13 +357,18 @@ def as_summary(page: Page) -> str:
     return _render("summary.html.j2", page=page)
 
 
-def _render(template: str, **values: Any) -> str:
+@functools.cache
+def _template(name: str) -> Template:
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(name)
+
+
+def _render(template: str, **values: Any) -> str:
+    return _template(template).render(**values)
 
 
 def as_html(page: Page) -> str:
@@ -364,6 +391,12 @@ def as_html(page: Page) -> str:
         "config": configuration("var(--ink)", "var(--soft)", "var(--line)"),
         "figures": figures,
         "markdown": page.markdown,
+        "sliders": {
+            block.name: block.data()
+            for section in page.sections
+            for block in section.blocks
+            if isinstance(block, ThresholdSlider)
+        },
     }
     data = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # characters that could end or split a script; in JSON they occur only in strings

@@ -1,0 +1,207 @@
+"""The decision of a comparison: which model to use, an imperative headline, and a sentence that
+says in numbers why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..audits.decision import rates
+from ..audits.finding import Level
+from ..audits.verdict import METHOD
+from ..text import capitalised, counted, number, percent, short_number
+from .gaps import (
+    WORDS,
+    amount,
+    clearly_better,
+    deciding,
+    difference_to_reference,
+    identical,
+    model_names,
+    others,
+)
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+Grade = Literal["use", "recalibrate", "tied", "do_not_use"]
+GRADES: dict[Grade, str] = {
+    "use": "Clear choice",
+    "recalibrate": "Recalibrate first",
+    "tied": "Tied",
+    "do_not_use": "Do not use",
+}
+LEVELS: dict[Grade, Level] = {
+    "use": "good",
+    "recalibrate": "warning",
+    "tied": "note",
+    "do_not_use": "bad",
+}
+AFTER, NORMALISED = "log_score.calibrated", "log_score.normalized"
+MATERIAL = 0.01  # share of the log loss from which recalibration is advised, as in an audit
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which model to use.
+
+    headline : in the imperative. sentence : how much better the model is, what it says on average
+        and what happened.
+    models : the best model, or several that are tied. compared : the model that the sentence
+        compares the best one with; None if they are tied.
+    """
+
+    grade: Grade
+    headline: str
+    sentence: str
+    models: tuple[str, ...]
+    score: str
+    compared: str | None = None
+    clear: bool = True
+
+    @property
+    def words(self) -> str:
+        """The grade in words."""
+        return GRADES[self.grade] if self.clear else "Best, not clearly"
+
+    @property
+    def level(self) -> Level:
+        return LEVELS[self.grade]
+
+    @property
+    def text(self) -> str:
+        return f"{self.headline} {self.sentence}".rstrip()
+
+
+def choose(result: Comparison) -> Choice:
+    """The decision by the proper score that decides. Only proper scores rank probabilities."""
+    score = deciding(result, result.names)
+    best = tuple(name for name in result.names if result.ranks[score][name] == 1)
+    lowest = min(best, key=lambda name: float(result.estimates[name][score]))
+    ratio = float(result.estimates[lowest][f"{score}.normalized"])
+    useless = (
+        f"none is better than the base-rate forecast: the best {WORDS[score]}, that of {lowest!r}, "
+        f"is {number(ratio, 2)} times as large."
+    )
+    after = _lowest_after(result)
+    if ratio >= 1:
+        loss = result.estimates[lowest]["log_score"] / result.estimates[lowest][NORMALISED]
+        if after is not None and result.estimates[after][AFTER] < loss:
+            return _recalibrated(result, score, best, after, useless)
+        sentence = f"{capitalised(useless)} {_agreement(result, lowest)}"
+        headline = "Use none of these models as they are."
+        return Choice("do_not_use", headline, sentence, (lowest,), score)
+    if after is not None and _clearly_best_after(result, best, after):
+        value = short_number(result.estimates[lowest][score])
+        known = f"{model_names(best)} {'has' if len(best) == 1 else 'have'}"
+        return _recalibrated(
+            result, score, best, after, f"{known} the best {WORDS[score]}, {value}."
+        )
+    return _one(result, score, best[0]) if len(best) == 1 else _tied(result, score, best)
+
+
+def _recalibrated(
+    result: Comparison, score: str, best: tuple[str, ...], after: str, before: str
+) -> Choice:
+    """Recalibration changes the decision."""
+    sentence = (
+        f"As they are, {before} After {METHOD}, {after!r} has the lowest log loss, "
+        f"{short_number(result.estimates[after][AFTER])}"
+    )
+    if after not in best:
+        known = min(float(result.estimates[name][AFTER]) for name in best)
+        sentence += f", against {short_number(known)} of {model_names(best)}"
+    headline = "Recalibrate these models before you choose one."
+    return Choice("recalibrate", headline, f"{sentence}.", best, score)
+
+
+def _one(result: Comparison, score: str, best: str) -> Choice:
+    clear = int(result.lower[score][result.names.index(best)].sum()) == len(result.names) - 1
+    headline = f"Use {best!r}" + (", and recalibrate it first" if _removable(result, best) else "")
+    headline += "." if clear else ": no other model is clearly better."
+    other, gap = difference_to_reference(result, best, score)
+    next_best = best == result.reference and len(result.names) > 2
+    than = f"that of {'the next best, ' if next_best else ''}{other!r}"
+    value = short_number(result.estimates[best][score])
+    if math.isinf(gap):
+        sentence = f"Its {WORDS[score]} is {value}; {than} is infinite. "
+        sentence += _by_brier_score(result, best, other)
+    else:
+        sentence = f"Its {WORDS[score]}, {value}, is "
+        sentence += f"{amount(gap, result.estimates[other][score])} than {than}."
+    sentence += f" {_agreement(result, best)}"
+    return Choice("use", headline, sentence, (best,), score, other, clear)
+
+
+def _tied(result: Comparison, score: str, best: tuple[str, ...]) -> Choice:
+    either = "Choose either" if len(best) == 2 else "Choose any"
+    if all(name == result.reference or identical(result, name) for name in best):
+        return Choice("tied", f"{either}: {model_names(best)} are identical.", "", best, score)
+    values = sorted(float(result.estimates[name][score]) for name in best)
+    sentence = (
+        f"{counted(result.rows)} cannot tell their {WORDS[score]} apart: {short_number(values[0])} "
+        f"to {short_number(values[-1])}."
+    )
+    if len(result.names) == 2:
+        (model,) = others(result)
+        gap = result.differences[model][score]
+        sentence = (
+            f"{counted(result.rows)} cannot tell them apart: the {WORDS[score]} of {model!r} is "
+            f"{amount(gap, result.estimates[result.reference][score])} than that of "
+            f"{result.reference!r}."
+        )
+    headline = f"{either}: {model_names(best)} are tied."
+    return Choice("tied", headline, sentence, best, score)
+
+
+def _removable(result: Comparison, model: str) -> str:
+    """The share of the log loss that recalibration removes, if it is material."""
+    loss = result.estimates[model].get("calibration_loss.relative")
+    if loss is None or not (loss.low > 0 and loss >= MATERIAL):
+        return ""
+    return percent(loss)
+
+
+def _agreement(result: Comparison, model: str) -> str:
+    """What a model says on average, what happened, and what recalibration removes."""
+    grid = result.grids[model]
+    total = float(grid.weight.sum())
+    first, second = rates(float(grid.outputs.sum()) / total, float(grid.targets.sum()) / total)
+    text = (
+        f"It says {first} on average and is right {second} of the time"
+        if result.event is None
+        else f"It predicts {first} on average, {second} happened"
+    )
+    removable = _removable(result, model)
+    return f"{text}; {METHOD} removes {removable} of its log loss." if removable else f"{text}."
+
+
+def _by_brier_score(result: Comparison, best: str, other: str) -> str:
+    """The best model against one with an infinite log loss, by the Brier score."""
+    _, gap = difference_to_reference(result, best, "brier_score")
+    clear = clearly_better(gap)
+    if clear is None:
+        return "By the Brier score, the two are tied."
+    words = "better" if clear else "worse"
+    amounts = amount(gap, result.estimates[other]["brier_score"])
+    return f"By the Brier score, {best!r} is {words}: {amounts}."
+
+
+def _lowest_after(result: Comparison) -> str | None:
+    """The model with the lowest log loss after recalibration; None if that of a model is unknown
+    or infinite."""
+    after = {name: float(result.estimates[name].get(AFTER, math.nan)) for name in result.names}
+    known = all(map(math.isfinite, after.values()))
+    return min(after, key=lambda name: after[name]) if known else None
+
+
+def _clearly_best_after(result: Comparison, best: tuple[str, ...], after: str) -> bool:
+    """Whether a model is, after recalibration, clearly and materially better than the best ones
+    before."""
+    lower, place = result.lower[AFTER], {name: k for k, name in enumerate(result.names)}
+    values = {name: float(result.estimates[name][AFTER]) for name in result.names}
+    return all(
+        lower[place[after], place[name]] and values[after] < (1 - MATERIAL) * values[name]
+        for name in best
+    )

@@ -1,0 +1,113 @@
+"""The figures of single classes on an audit's page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..audits.dependence import lens_event
+from ..calibration.fine_grid import FineGrid
+from ..calibration.validation import agreement
+from ..choices.lenses import OneVsRest, TopLabel
+from ..diagrams.classwise import ClasswiseReliability
+from ..diagrams.group_rates import GroupRates
+from ..diagrams.top_k import TopKCalibration, top_k_diagram
+from ..engines.good_rows import GoodRows
+from ..scoring.events import EventTable
+from ..scoring.intervals import Z95
+from .audit_figures import EQUAL_BINS, by_outputs, controls_of, drawn_class, drawn_rows
+from .page import Figure
+
+if TYPE_CHECKING:
+    from ..audits.audit_result import Audit
+
+PANELS = 6
+SHOWN = 25  # classes in the dot plot, each with a diagram that the reader can open
+
+
+def class_figures(audit: Audit) -> list[Figure]:
+    """What the model says and how often it is right by predicted class, reliability of each class,
+    and errors by k."""
+    figures = [*_rates(audit), Figure("classwise", {(): _panels(audit)})]
+    if audit.clusters != 1:
+        figures.append(Figure("top-k", {(): _top_k(audit)}))
+    return figures
+
+
+def _rates(audit: Audit) -> list[Figure]:
+    """Confidence and accuracy by predicted class. A click on a class opens its diagram."""
+    sample, names = audit.evidence.sample, audit.summary.plan.classes
+    good = GoodRows.of(sample)
+    (view,) = good.views(TopLabel())
+    predicted = np.asarray(good.probs.argmax(axis=1))
+    shown = _clearest_gaps(predicted, view.outputs - view.labels, len(names))
+    tables = {k: EventTable.of(sample.take(good.places[predicted == k]), TopLabel()) for k in shown}
+    found = {k: agreement(table) for k, table in tables.items()}
+    order = sorted(shown, key=lambda k: -abs(found[k]["gap"]))
+    diagram = GroupRates.of(
+        [f"class {names[k]}" for k in order],
+        [(found[k]["predicted"], found[k]["observed"]) for k in order],
+        [tables[k].n for k in order],
+        [""] * len(order),
+        risk=False,
+    )
+    if len(order) < 2:
+        return []
+    opened = _reliability(audit, order)
+    dots = replace(diagram, what="predicted class", total=len(names))
+    return [Figure("class-rates", {(): dots}, opens=opened.name), opened]
+
+
+def _clearest_gaps(predicted: np.ndarray, gap: np.ndarray, classes: int) -> list[int]:
+    """The classes whose mean gap is furthest from 0, less its sampling error."""
+    rows = np.bincount(predicted, minlength=classes)
+    mean = np.bincount(predicted, gap, classes) / np.maximum(rows, 1)
+    square = np.bincount(predicted, gap**2, classes) / np.maximum(rows, 1)
+    error = np.sqrt(np.maximum(square - mean**2, 0) / np.maximum(rows, 1) + 1 / (rows + 1.0) ** 2)
+    order = np.argsort(-(np.abs(mean) - Z95 * error), kind="stable")
+    return [int(k) for k in order if rows[k]][:SHOWN]
+
+
+def _reliability(audit: Audit, classes: Sequence[int]) -> Figure:
+    """The diagram of one class at a time, which the dot plot of classes opens."""
+    names = {k: f"class {audit.summary.plan.classes[k]}" for k in classes}
+    variants = {
+        (names[k], outputs): drawn.diagram(EQUAL_BINS, names[k])
+        for k in classes
+        for outputs, drawn in by_outputs(audit, OneVsRest(k), drawn_class(audit, k)).items()
+    }
+    return Figure("class-reliability", variants, controls_of(variants, ("of", "outputs")))
+
+
+def _panels(audit: Audit) -> ClasswiseReliability:
+    grids = [_class_grid(audit, k) for k in range(len(audit.evidence.classes))]
+    names = [str(c) for c in audit.summary.plan.classes]
+    return ClasswiseReliability.of_grids(grids, names, most=PANELS)
+
+
+def _class_grid(audit: Audit, k: int) -> FineGrid:
+    grid, event = (
+        FineGrid.of_event(audit.evidence.classes[k]),
+        lens_event(audit.evidence, OneVsRest(k)),
+    )
+    return grid if event is None else event.thinned(grid)
+
+
+def _top_k(audit: Audit) -> TopKCalibration:
+    """The errors of the audit by k; rates are those of the sample."""
+    first = "ece" if audit.event is None else "top_label.ece"
+    names = {1: first} | {k: f"topk_ece.{k}" for k in audit.evidence.ranks}
+    errors = {error.name: error for error in audit.errors}
+    found = [errors[name] for name in names.values()]
+    bars = np.array([error.estimate.error_bar for error in found])
+    return replace(
+        top_k_diagram(drawn_rows(audit), ks=list(names), resamples=2),
+        error=bars[None, :, 0],
+        low=bars[None, :, 1],
+        high=bars[None, :, 2],
+        null=np.array([[error.null_mean for error in found]]),
+        definition="true class among the k most probable, 15 equal bins",
+    )

@@ -1,0 +1,98 @@
+"""What happens at a threshold, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from probaudit.report.threshold_words import Acting, Answering, table_rows
+from probaudit.scoring.events import EventTable
+from probaudit.scoring.operating_points import OperatingPoints
+
+T = np.array([0.2, 0.5, 0.8])
+
+
+def points(p: list[float], happened: list[int]) -> OperatingPoints:
+    return OperatingPoints.of(EventTable.of_rows(np.array(p), np.array(happened)), T)
+
+
+BEFORE = points([0.1, 0.2, 0.2, 0.6, 0.9], [0, 0, 1, 0, 1])
+AFTER = points([0.1, 0.1, 0.4, 0.4, 0.9], [0, 0, 1, 0, 1])
+
+
+def test_acting_on_an_event():
+    found = Acting({"original": BEFORE}, "class 1")
+    assert found.ratio(0) == 4
+    assert found.label(0) == (
+        "Act if the probability of class 1 is at least 20%: a miss costs 4 times a false alarm."
+    )
+    assert found.label(1).endswith("at least 50%: a miss and a false alarm cost the same.")
+    assert found.label(2).endswith("at least 80%: a false alarm costs 4 times a miss.")
+    # (2 hits, 1.9 predicted, 2 false alarms, 0 misses) of 5 rows
+    assert found.cells(BEFORE, 0) == ["800", "400", "380", "400", "0", "400", "66.7%"]
+    assert found.words(0) == (
+        "Of 1,000 rows, the rule acts on 800: 400 hits (380 predicted), 400 false alarms; 0 misses."
+        " The cost is 400 (a false alarm costs 1); acting on all costs 600."
+    )
+    assert found.words(2).endswith("The cost is 200 (a miss costs 1); acting on none costs 400.")
+
+
+def test_acting_before_and_after_recalibration():
+    found = Acting({"original": BEFORE, "recalibrated": AFTER}, "class 1")
+    assert found.words(0) == (
+        "Of 1,000 rows, the rule acts on 800: 400 hits (380 predicted), 400 false alarms; 0 misses."
+        " Recalibrated, the rule acts on 600: 400 hits (340 predicted), 200 false alarms; 0 misses."
+        " The cost falls from 400 to 200 (a false alarm costs 1); acting on all costs 600."
+    )
+    assert "The cost stays at 200 " in found.words(2)
+    assert table_rows(found, [0, 2]) == [
+        ("20%", "4", "original", *found.cells(BEFORE, 0)),
+        ("20%", "4", "recalibrated", *found.cells(AFTER, 0)),
+        ("80%", "0.25", "original", *found.cells(BEFORE, 2)),
+        ("80%", "0.25", "recalibrated", *found.cells(AFTER, 2)),
+    ]
+
+
+def test_answering_confident_rows():
+    """At 0.5, two rows are answered, one of them right; their confidences predict 0.5 errors. Three
+    reviews cost 0.5 each."""
+    found = Answering({"original": BEFORE})
+    assert [found.ratio(k) for k in range(3)] == [80, 50, 20]
+    assert found.label(2) == (
+        "Answer if the confidence is at least 80%, and let a person review the rest: an error "
+        "costs 5 times a review."
+    )
+    cells = dict(zip(found.names, found.cells(BEFORE, 1), strict=True))
+    assert cells == {
+        "answered": "400",
+        "right": "200",
+        "errors": "200",
+        "errors predicted": "100",
+        "accuracy of answers": "50.0%",
+        "reviewed": "600",
+        "cost": "500",
+        "cost / same decision for all": "100.0%",
+    }
+    assert found.words(1) == (
+        "Of 1,000 rows, the rule answers 400: 200 errors (100 predicted), accuracy 50.0%. "
+        "The cost is 500 (an error costs 1); reviewing all rows costs 500."
+    )
+
+
+def test_answering_none():
+    none = points([0.1, 0.3], [0, 1])
+    found = Answering({"original": none})
+    assert found.cells(none, 2)[:5] == ["0", "0", "0", "0", "–"]
+    assert found.words(2).startswith("Of 1,000 rows, the rule answers none. The cost is 200 ")
+
+
+def test_rare_events_are_counted_in_more_rows():
+    rare = points([0.9] + [0.1] * 499, [1] + [0] * 499)
+    found = Acting({"original": rare}, "class 1")
+    assert found.rows_words == "of 100,000 rows"
+    assert found.cells(rare, 0)[:5] == ["200", "200", "180", "0", "0"]
+
+
+def test_one_of_a_kind_is_singular():
+    p, happened = [0.9] + [0.1] * 999, [1] + [0] * 989 + [1] * 10
+    found = Acting({"original": points(p, happened)}, "class 1")
+    assert "1: 1 hit (1 predicted), 0 false alarms; 10 misses." in found.words(1)
