@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import probaudit as pb
+from probaudit.diagrams.matplotlib_drawer import image
 from probaudit.diagrams.picture import Axis, Bars, Panel, Picture, Rule, Text
-from probaudit.diagrams.vega_drawer import image
 from probaudit.reproduce.beside import PrintedBesideOurs
 from probaudit.reproduce.outcome import Claim, Outcome, Row
 from probaudit.reproduce.stored_diagram import StoredDiagram

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..diagrams.diagram import Diagram
+from ..diagrams.diagram import Diagram, stacked
 from ..diagrams.picture import Axis, Band, Line, Panel, Picture
 from ..diagrams.reliability import Reliability
 from ..diagrams.sharpness import CalibrationSharpness
@@ -29,11 +29,7 @@ class AlignedSharpness(Diagram):
     title: str
 
     def columns(self) -> dict[str, np.ndarray]:
-        parts = [one.columns() for one in self.each.values()]
-        names = np.repeat(np.array(list(self.each), object), [len(p["rows"]) for p in parts])
-        return {"model": names} | {
-            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
-        }
+        return stacked("model", {name: one.columns() for name, one in self.each.items()})
 
     def picture(self) -> Picture:
         models = list(self.each.values())
