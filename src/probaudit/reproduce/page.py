@@ -62,7 +62,7 @@ def _part(found: Reproduction, part: Part) -> Section:
         control = Control("of", tuple(column for (column,) in drawn))
         several = len(drawn) > 1
         variants = drawn if several else {(): next(iter(drawn.values()))}
-        blocks.append(Figure(f"{part.name}-beside", variants, [control] * several, large=True))
+        blocks.append(Figure(f"{part.name}-beside", variants, [control] * several))
     for one, experiment in zip(
         done, [e for e in part.experiments if e.name in found.done], strict=True
     ):
