@@ -73,7 +73,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_every_command_is_found():
-    assert len(COMMANDS) == 19
+    assert len(COMMANDS) == 20
 
 
 def test_the_output_shown_is_current(shared, tmp_path, monkeypatch):

@@ -75,13 +75,25 @@ def gaussian_posteriors(
     x = means[y] + rng.normal(scale=np.sqrt(variance), size=(len(y), classes))
     order = rng.permutation(len(y))
     y, x = y[order], x[order]
+    return gaussian_systems(y, x, means, priors, variance, scale, wrong_prior)
+
+
+def gaussian_systems(
+    y: np.ndarray,
+    x: np.ndarray,
+    means: np.ndarray,
+    priors: np.ndarray,
+    variance: float,
+    scale: float,
+    wrong_prior: float,
+) -> GaussianPosteriors:
+    """The posteriors of given inputs x [n, K] of Gaussian classes, as in `gaussian_posteriors`."""
+    classes = len(priors)
     # The squared norms and the normalising constant are the same for every class and cancel.
     likelihood = x @ means.T / variance
     wrong = np.full(classes, (1 - wrong_prior) / (classes - 1))
     wrong[-1] = wrong_prior
-    cal = likelihood + np.log(priors)
-    mcp = likelihood + np.log(wrong)
-    cal, mcp = _softmax(cal), _softmax(mcp)
+    cal, mcp = _softmax(likelihood + np.log(priors)), _softmax(likelihood + np.log(wrong))
     return GaussianPosteriors(y, cal, mcp, _sharpen(cal, scale), _sharpen(mcp, scale), priors)
 
 

@@ -20,6 +20,7 @@ from .demo import demo
 from .given_options import Command
 from .multilabel import multilabel
 from .outputs import print_in_ascii
+from .reproduce import reproduce
 
 
 class Commands(TyperGroup):
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for function in (audit, check, compare, multilabel, calibrate, apply, demo):
+for function in (audit, check, compare, multilabel, calibrate, apply, demo, reproduce):
     app.command(cls=Command)(function)
 
 
