@@ -190,7 +190,7 @@ def test_figures_show_their_diagrams():
     figures = json.loads(data)["figures"]["curve"]
     assert set(figures) == {"0", "1"}
     layer = figures["1"]["spec"]["layer"][0]
-    assert [point["y"] for point in layer["data"]["values"]] == [0, 0.0625, 0.25, 0.5625, 1]
+    assert layer["data"]["values"]["y"] == [0, 0.0625, 0.25, 0.5625, 1]
     assert figures["1"]["columns"]["y"] == ["0.0000", "0.3333", "0.6667", "1.0000", "1.3333"]
 
 

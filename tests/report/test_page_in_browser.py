@@ -159,7 +159,7 @@ def test_a_chart_is_saved(opened, figure):
     assert b"var(" not in content  # colours are those of the page
     assert figure.replace("choice", "one").encode() in content
     name, content = download(opened, f"#{figure} [data-save=csv]")
-    assert content.decode().splitlines()[1].endswith(",0")
+    assert content.decode().splitlines()[1].endswith(",0.0000")
     opened.page.keyboard.press("Escape")
     assert menu.get_attribute("open") is None
 
@@ -167,7 +167,7 @@ def test_a_chart_is_saved(opened, figure):
 def test_a_chart_is_copied(opened):
     opened.page.locator("#choice .export summary").click()
     press(opened, "#choice [data-copy=csv]")
-    assert clipboard(opened).startswith("one,y\none,0\n")
+    assert clipboard(opened).startswith("one,y\none,0.0000\n")
     press(opened, "#choice [data-copy=svg]")
     assert clipboard(opened).startswith("<svg")
     press(opened, "#choice [data-copy=png]")
