@@ -80,10 +80,13 @@ def percent(share: float) -> str:
 def whole_percent(share: float) -> str:
     """A share in a headline, in whole percent.
 
-    >>> whole_percent(-0.001), whole_percent(-0.014)
-    ('0%', '−1%')
+    >>> whole_percent(-0.001), whole_percent(-0.014), whole_percent(0.625)
+    ('0%', '−1%', '63%')
     """
-    return _minus(f"{round(share, 2) + 0.0:.0%}")
+    if not math.isfinite(share):
+        return number(share)
+    whole = math.floor(abs(100 * float(share)) + 0.5 + 1e-9)
+    return _minus(f"{math.copysign(whole, share) + 0.0 if whole else 0:.0f}%")
 
 
 def column_text(values: Sequence[object], *, in_percent: bool = False) -> list[str]:

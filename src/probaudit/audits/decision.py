@@ -117,10 +117,17 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     if grade == "use" and wrong:
         headline += f", but not for {worst.population}" if worst is not None else ""
     said = (*SAID, ERROR) if grade == "recalibrate" else SAID
+    same = next((finding for finding in findings if finding.numbers.get("confidences") == 1), None)
+    if grade == "do_not_use" and same is not None:
+        said = (*said, same.rule)
+        advice = " ".join(part for part in same.advice if isinstance(part, str))
+        reasons = [f"{capitalised(same.clause)}.", advice]
+    else:
+        reasons = _reasons(case, grade, needed)
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
     if wrong:  # known groups are the same groups, however found
         shown = [finding for finding in shown if finding.rule != "hidden_groups"]
-    parts = (agreement_words(case), *_reasons(case, grade, needed))
+    parts = (agreement_words(case), *reasons)
     return Decision(
         grade=grade,
         headline=f"{headline}.",
@@ -177,7 +184,8 @@ def agreement_words(case: Case) -> str:
     if risk is not None and not case.pairs:
         sure = risk.adjusted <= CLEAR
         text = f"predicts {first} on average, {second} happened"
-        return f"{capitalised(risk.verdict)}: {text}." if sure else _with_slope(risk, text)
+        how = "too high" if says > happened else "too low"
+        return f"Probabilities {how}: {text}." if sure else _with_slope(risk, text)
     sure = not gap.low <= 0 <= gap.high
     how = ("Overconfident" if gap > 0 else "Underconfident") if sure else ""
     text = f"says {first} on average and is right {second} of the time"
@@ -264,8 +272,8 @@ def gain_words(case: Case) -> str:
     if max(abs(repair.gain), abs(low)) < 0.1:
         shares = [percent(x) for x in (repair.gain, low, high)]
     return (
-        f"{capitalised(repair.title)} removes {shares[0]} of its log loss ({shares[1]} to "
-        f"{shares[2]}){_accuracy_words(case, repair)}."
+        f"{capitalised(repair.title)} removes {shares[0]} of the log loss "
+        f"(95% interval {shares[1]} to {shares[2]}){_accuracy_words(case, repair)}."
     )
 
 

@@ -10,6 +10,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ..estimate import Estimate
@@ -76,7 +77,8 @@ class Commands:
         if isinstance(action, NameGroups):
             return f"--groups {shlex.quote(self.groups)}"
         if isinstance(action, ApplyCalibrator):
-            return _line("apply", CALIBRATOR_FILE, self.file, *self.outputs, "-o", CALIBRATED_FILE)
+            new = str(PurePath(self.file).with_name(f"new-{PurePath(self.file).name}"))
+            return _line("apply", CALIBRATOR_FILE, new, *self.outputs, "-o", CALIBRATED_FILE)
         method = [] if action.method == "auto" else ["--method", action.method]
         columns = {"groups": ",".join(action.columns) or self.groups, "features": self.features}
         uses = [f"--{action.uses}", columns[action.uses]] if action.uses else []

@@ -248,10 +248,11 @@ def miscalibrated_class(case: Case) -> Finding | None:
     wrong = [error for error in case.class_errors if error.miscalibrated]
     if K <= 2 or not wrong:
         return None
-    worst = max(wrong, key=lambda error: error.excess)
+    worst = max(wrong, key=lambda error: float(error.estimate))
     which = f"1 of the {K} classes is miscalibrated, {worst.title}"
     if len(wrong) > 1:
-        which = f"{len(wrong)} of the {K} classes are miscalibrated, {worst.title} most"
+        some = f"{len(wrong)} of the" if len(wrong) < K else "All"
+        which = f"{some} {K} classes are miscalibrated, {worst.title} most"
     return Finding(
         "warning",
         f"{which}: its calibration error is {short_number(worst.estimate)}, "

@@ -447,6 +447,8 @@ def _comment(
             "control: gives every row the same confidence, which accuracy and the usual ECE cannot"
             " detect; never recommended"
         )
+    if name == recommended == "identity":
+        return "recommended: no calibrator is clearly better"
     if name == recommended:
         return (
             "recommended: the best log loss"

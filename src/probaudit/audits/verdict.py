@@ -324,7 +324,7 @@ def against_chance(case: Case) -> Finding | None:
             "note" if case.immaterial else "warning",
             f"Miscalibrated: {event} has a calibration error of {size} ({p}){direction}.{small}",
             clause=f"{event} has a calibration error of {size}",
-            advice=("See the reliability diagrams for where, the calibration loss for how much.",),
+            advice=("See the reliability diagram.",),
             numbers=numbers,
         )
     if worst.p_value < POSSIBLE:
@@ -404,9 +404,9 @@ def hidden_groups(case: Case) -> Finding | None:
         no = "No hidden groups" if left is None else f"After {left.title}, no hidden groups"
         return Finding(
             "note",
-            f"{no} detected with these features: they cost at least "
-            f"{percent(max(share, 0.0))} of the {score} ({span}), a lower bound. Groups that these "
-            f"features do not reveal are not ruled out.{_partial_search(budget)}",
+            f"{no} detected with these features: their estimated cost is "
+            f"{percent(max(share, 0.0))} of the {score} ({span}). Groups that these features do "
+            f"not reveal are not ruled out.{_partial_search(budget)}",
             clause="no hidden groups are detected with these features",
             numbers=numbers,
         )

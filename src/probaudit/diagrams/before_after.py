@@ -15,7 +15,7 @@ from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
 BINS = 10
-LEAST_SHARE = 0.02  # of the rows, for a bin to be named
+LEAST_SHARE, LEAST_GAP = 0.02, 0.05  # of the rows, for a bin to be named, and its gap
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
 ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}
 
@@ -32,6 +32,7 @@ class BeforeAfter(Diagram):
     event: str
     left_out: int = 0
     bins: int = BINS
+    few: int = FEW
 
     @classmethod
     def of_grids(cls, before: FineGrid, after: FineGrid | None, *, event: str) -> BeforeAfter:
@@ -44,7 +45,7 @@ class BeforeAfter(Diagram):
             left_out += int((~shown).sum())
             series[name] = (cells.rows[shown], cells.outputs[shown], cells.targets[shown])
             places[name] = cells.number[shown]
-        return cls(series, places, event, left_out, bins)
+        return cls(series, places, event, left_out, bins, few_rows(before.rows))
 
     @property
     def curved(self) -> bool:
@@ -86,21 +87,24 @@ class BeforeAfter(Diagram):
             Axis("observed", 0, 1, percent=True),
             square=True,
         )
-        left = f" Bins with fewer than {FEW} rows are left out."
+        left = f" Bins with fewer than {self.few} rows are left out."
         caption = f"{self.bins} bins of equal width; larger points have more rows."
         caption += left if self.left_out else ""
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
     def _labels(self) -> list[Mark]:
         """The names of the two curves, and the bin of the original outputs with the largest gap,
-        of those that are not small. They stand in the corner on the other side of the diagonal."""
+        of those that have at least 2% of the rows. They stand in the corner on the other side of
+        the diagonal."""
         rows, predicted, observed = self.series[ORIGINAL]
         enough = rows >= LEAST_SHARE * rows.sum()
         worst = int(np.argmax(enough * np.abs(predicted - observed)))
         x, y = float(predicted[worst]), float(observed[worst])
-        gap = f"says {whole_percent(x)}, happens {whole_percent(y)}" if abs(x - y) >= 0.02 else ""
+        happens = "happens" if self.event.startswith("class ") else "is right"
+        gap = f"says {whole_percent(x)}, {happens} {whole_percent(y)}"
+        gap = f"for example {gap}" if abs(x - y) >= LEAST_GAP else ""
         if len(self.series) == 1:
-            texts = {"model": f"largest gap: {gap}"} if gap else {}
+            texts = {"model": gap} if gap else {}
         else:
             texts = {
                 ORIGINAL: f"● {ORIGINAL}" + (f": {gap}" if gap else ""),

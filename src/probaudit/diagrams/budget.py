@@ -14,13 +14,15 @@ from ..text import capitalised, number, whole_percent
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
 
+LEAST = 0.0005  # a part below it is shown as 0
+
 PARTS = {
     "total": "total",
     "calibration": "calibration",
     "grouping": "grouping, at least",
     "rest": "the rest",
 }
-ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
+ROLES = {"total": "observed", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
 SHARE_OF_TOTAL = "share of the total"
 STAGES = ("original", "after calibration")
 
@@ -90,7 +92,7 @@ class LossBudget(Diagram):
         ends = np.r_[self.end, self.start, self.high[np.isin(self.part, ["total", "rest"])], 0.0]
         ends = ends[np.isfinite(ends)]
         low, high = min(0.0, float(ends.min())), float(ends.max()) or 1.0
-        axis = Axis("mean loss", low=low, high=low + (high - low) * 1.45)
+        axis = Axis("mean loss", low=low, high=low + (high - low) * 1.6)
         names = Axis("", low=-0.5, high=len(PARTS) - 0.5, categories=tuple(PARTS.values()))
         stages = list(dict.fromkeys(self.stage.tolist()))
         panels = tuple(
@@ -107,13 +109,14 @@ class LossBudget(Diagram):
             if np.isfinite(x)
         ]
         for place, row in enumerate(rows.tolist()):
-            marks.append(Text(low + (high - low) * 1.43, place, self._label(row), anchor="end"))
+            marks.append(Text(low + (high - low) * 1.58, place, self._label(row), anchor="end"))
             if np.isfinite(self.start[row] + self.end[row]):
                 marks += self._bar(float(place), row)
         return tuple(marks)
 
     def _label(self, row: int) -> str:
-        value, share = number(self.value[row], 3), self.share[row]
+        share = self.share[row]
+        value = number(0.0 if abs(self.value[row]) < LEAST else self.value[row], 3)
         if self.part[row] == "total" or not np.isfinite(share):
             return value
         return f"{value} · {whole_percent(share)}"

@@ -100,7 +100,7 @@ class IntervalWise(Diagram):
             Panel(errors, Axis("calibration error", 0.0), names, share=0.65),
             Panel(rows, Axis("rows", 0.0, percent=True), names, share=0.35),
         )
-        caption = "Outside the interval: distance of observed rates from it. "
+        caption = "Outside the range: how far observed rates lie outside the range of predictions. "
         caption += "Lines are 95% intervals."
         title = "Calibration error by confidence range"
         return Picture(panels, title, self._description(), caption)

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..scoring.intervals import wilson
 from ..states import CELLS
 from ..text import number, p_words, percent, significant
-from .bins import FEW, Bins, bin_ends, bins_words, few_rows, histogram, partition_of
+from .bins import Bins, bin_ends, bins_words, few_rows, histogram, partition_of
 from .diagram import HIGH, LOW, SHARE, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -177,12 +177,13 @@ class Reliability(Diagram):
             Bars(*spans, faint=True, role="null", name=band_name),
             Rule(role="reference"),
         ]
-        thin = self.rows < few_rows(self.rows)
+        few = few_rows(self.rows)
+        thin = self.rows < few
         kinds = (
             (~thin & (self.verdict == ""), "observed", "observed, with 95% interval"),
             (~thin & (self.verdict == "high"), "over", "predicted too high"),
             (~thin & (self.verdict == "low"), "under", "predicted too low"),
-            (thin, "thin", f"fewer than {FEW} rows"),
+            (thin, "thin", f"fewer than {few} rows"),
         )
         for of, role, name in kinds:
             if of.any():

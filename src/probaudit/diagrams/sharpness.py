@@ -176,7 +176,7 @@ class CalibrationSharpness(Diagram):
             "rows nearby": np.rint(self.rows),
         }
         curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
-        gap = Band(x, low, high, role="over", name="sharpness gap x density: wider is worse")
+        gap = Band(x, low, high, role="over", name="lack of sharpness (gap × density)")
         marks = (gap, Rule(role="reference"), curve)
         return Panel(marks, Axis("", 0, 1), Axis("accuracy", 0, 1), title)
 
@@ -191,7 +191,8 @@ class CalibrationSharpness(Diagram):
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:
-        words = f"{NAMES[self.score]}: calibration error (CAL) {number(self.calibration)}"
+        words = f"{NAMES[self.score]}: calibration error of the confidence (CAL)"
+        words += f" {number(self.calibration)}"
         if math.isfinite(self.low):
             words += f" (95% interval {number(self.low)} to {number(self.high)})"
         if self.infinite_rows:
@@ -200,8 +201,7 @@ class CalibrationSharpness(Diagram):
                 f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
             )
         else:
-            words += f" of a total loss (TOT) of {number(self.total)};"
-            words += " the rest is lack of sharpness"
+            words += f", loss of all classes (TOT) {number(self.total)}"
         if math.isfinite(self.expected):
             words += f". Expected CAL if calibrated: {number(self.expected)}"
         if self.sampled:

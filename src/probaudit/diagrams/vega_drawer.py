@@ -19,6 +19,7 @@ from .palette import FAINT, PAPER, colour, shape
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
 DIGITS = 6
+WIDEST_NAME = 230  # px, of a category
 LETTER = 6.2  # px, average character of a label
 LINE = 26  # px, height of a category
 LARGEST_POINT, SMALLEST_POINT, POINT = 300, 40, 50  # px^2
@@ -210,7 +211,7 @@ def _beside(panel: Panel) -> int:
     letters = (
         max((len(name) for name in panel.y.categories), default=0) if panel.y.categories else 5
     )
-    return int(min(180, letters * LETTER)) + (40 if panel.y.title else 22)
+    return int(min(WIDEST_NAME, letters * LETTER)) + (40 if panel.y.title else 22)
 
 
 def _panel(panel: Panel, across: int, height: float) -> dict[str, Any]:
@@ -243,6 +244,7 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
             "values": list(range(len(axis.categories))),
             "grid": False,
             "ticks": False,
+            "labelLimit": WIDEST_NAME,
             "labelOverlap": False,
         }
         if side == "x" and max(map(len, axis.categories), default=0) * LETTER > room / len(

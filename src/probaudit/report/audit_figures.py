@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..diagrams.interval_wise import interval_wise_diagram
 from ..diagrams.reliability import Reliability
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
+from ..diagrams.top_k import TopKCalibration, top_k_diagram
 from ..states import EventSums
 from ..states.sampling import drawn
 from .page import Control, Figure
@@ -111,16 +112,8 @@ def drawn_rows(audit: Audit) -> Predictions:
     return audit.evidence.sample.take(drawn(len(audit.evidence.sample), DRAWN_ROWS))
 
 
-def reliability_figures(audit: Audit) -> list[Figure]:
-    """Reliability, sharpness, and errors by confidence."""
-    figures = [_reliability(audit), _sharpness(audit)]
-    if audit.clusters != 1:  # tests need two clusters
-        diagram = interval_wise_diagram(drawn_rows(audit))
-        figures.append(Figure("interval-wise", {(): diagram}))
-    return figures
-
-
-def _reliability(audit: Audit) -> Figure:
+def reliability(audit: Audit) -> Figure:
+    """The reliability of the judged event, the top label and the worst classes."""
     events = _events(audit)
     variants = {
         (name, outputs, view): drawn.diagram(view, name)
@@ -137,7 +130,8 @@ def controls_of(variants: Mapping[Any, Diagram], names: Sequence[str]) -> list[C
     return [Control(*pair) for pair in zip(names, options, strict=True)]
 
 
-def _sharpness(audit: Audit) -> Figure:
+def sharpness(audit: Audit) -> Figure:
+    """The calibration-sharpness diagram of the most probable class."""
     grid, evidence = audit.summary.grid, audit.evidence
     event = "the stated answer" if is_pairs(audit) else "the most probable class"
     variants: dict[tuple[str], Diagram] = {
@@ -147,3 +141,30 @@ def _sharpness(audit: Audit) -> Figure:
         ("log loss",): CalibrationSharpness.of_rows(grid, evidence.sample, event=event),
     }
     return Figure("sharpness", variants, [Control("by", tuple(name for (name,) in variants))])
+
+
+def error_figures(audit: Audit) -> list[Figure]:
+    """Errors by predicted probability and, with several classes, by k."""
+    if audit.clusters == 1:  # tests need two clusters
+        return []
+    figures = [Figure("interval-wise", {(): interval_wise_diagram(drawn_rows(audit))})]
+    if audit.evidence.ranks and not is_pairs(audit):
+        figures.append(Figure("top-k", {(): _top_k(audit)}))
+    return figures
+
+
+def _top_k(audit: Audit) -> TopKCalibration:
+    """The errors of the audit by k; rates are those of the sample."""
+    first = "ece" if audit.event is None else "top_label.ece"
+    names = {1: first} | {k: f"topk_ece.{k}" for k in audit.evidence.ranks}
+    errors = {error.name: error for error in audit.errors}
+    found = [errors[name] for name in names.values()]
+    bars = np.array([error.estimate.error_bar for error in found])
+    return replace(
+        top_k_diagram(drawn_rows(audit), ks=list(names), resamples=2),
+        error=bars[None, :, 0],
+        low=bars[None, :, 1],
+        high=bars[None, :, 2],
+        null=np.array([[error.null_mean for error in found]]),
+        definition="true class among the k most probable, 15 equal bins",
+    )

@@ -18,8 +18,9 @@ from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
 from ..diagrams.repair_gains import RepairGains
 from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
+from ..version import __version__
 from . import summary
-from .audit_figures import judged_words, reliability_figures
+from .audit_figures import error_figures, judged_words, reliability, sharpness
 from .class_figures import class_figures
 from .decision_section import decision_section
 from .page import (
@@ -56,7 +57,9 @@ if TYPE_CHECKING:
 CLASS_TABLE = 20
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
+DEBIASED = "95% interval, debiased"
 TIPS = {
+    DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
     "ECE, 15 bins": "expected calibration error: the mean distance between predicted and observed "
     "rates over 15 bins of equal width",
     "log loss / base rate": "the log loss divided by that of the base-rate forecast, which "
@@ -90,7 +93,7 @@ def audit_page(audit: Audit, title: str = "") -> Page:
     title = title or audit.title or "Can these probabilities be trusted?"
     return Page(
         title,
-        facts(audit),
+        f"{facts(audit)} · probaudit {__version__}",
         found.headline,
         found.level,
         sections,
@@ -128,7 +131,8 @@ def _summary(audit: Audit) -> Section:
         right.append(bars)
     right.append(_summary_table(audit))
     if fit := summary.command(audit, audit.spelling):
-        right.append(CommandLine(fit, "Do this"))
+        both = f"{fit}\n{summary.next_command(audit.spelling)}"
+        right.append(CommandLine(both, "Do this: fit, then apply to new rows"))
     if not diagram.curved:
         return Section("summary", "Summary", right, headed=False)
     columns = Columns([Figure("before-after", {(): diagram}, large=True)], right)
@@ -172,8 +176,8 @@ def _reliability(audit: Audit) -> Section | None:
     )
     if _is_constant(audit):
         return None
-    first, *others = reliability_figures(audit)
-    return Section("calibration", "Reliability", [Columns([first], others, wide_left=True)], lead)
+    figures = Columns([reliability(audit)], [sharpness(audit)], wide_left=True)
+    return Section("calibration", "Reliability", [figures], lead)
 
 
 def _scores(audit: Audit) -> list[Block]:
@@ -202,7 +206,7 @@ def _error_row(error: LensError) -> list[str]:
 
 
 def _calibration(audit: Audit) -> list[Block]:
-    headers = ("event", "error", "95% interval", "if calibrated", "p")
+    headers = ("event", "error", DEBIASED, "if calibrated", "p")
     tips = TIPS | {
         error.title: in_words(error.estimate.definition, pairs=is_pairs(audit))
         for error in audit.errors
@@ -215,15 +219,15 @@ def _classes(audit: Audit) -> Section | None:
     """Each class against all others."""
     if len(audit.class_errors) <= 2:
         return None
-    worst = sorted(audit.class_errors, key=lambda error: -error.excess)[:CLASS_TABLE]
+    worst = sorted(audit.class_errors, key=lambda error: -float(error.estimate))[:CLASS_TABLE]
     caption = "Each class against all others" + (
-        ", those with the largest excess" if len(worst) < len(audit.class_errors) else ""
+        ", those with the largest error" if len(worst) < len(audit.class_errors) else ""
     )
-    headers = ("class", "error", "95% interval", "if calibrated", "p", "")
+    headers = ("class", "error", DEBIASED, "if calibrated", "p", "")
     rows = [[*_error_row(error), "miscalibrated" if error.miscalibrated else ""] for error in worst]
     caption += ", 15 equal bins; miscalibrated: at a family-wise error rate of 1%"
-    table = Table(caption, headers, rows, words=(0, 5))
-    lead = "Choose a class in the chart to see its reliability diagram."
+    table = Table(caption, headers, rows, words=(0, 5), tips=TIPS)
+    lead = "How often each predicted class is right, and the reliability of single classes."
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
 
 
@@ -252,7 +256,8 @@ def _selective(audit: Audit) -> list[Block]:
 
 
 def _numbers(audit: Audit) -> Section:
-    blocks = [*_scores(audit), *_calibration(audit), *_risk(audit), *_selective(audit)]
+    tables = [*_scores(audit), *_calibration(audit), *_risk(audit), *_selective(audit)]
+    blocks: list[Block] = [*tables, *error_figures(audit)]
     return Section("numbers", "All numbers", blocks, folded=True)
 
 
@@ -365,29 +370,30 @@ def _misjudged(audit: Audit) -> Table | Words:
 def _repairs(audit: Audit) -> Section | None:
     if not audit.repairs:
         return None
-    headers = ("calibrator", "log loss", "Brier score", "ECE", "accuracy", "gain", "95% interval")
+    headers = ("calibrator", "gain", "95% interval", "log loss", "Brier score", "ECE", "accuracy")
     ordered = sorted(audit.repairs, key=lambda one: (one.control, float(one.log_score)))
     rows = [
         (
             repair.title,
+            percent(repair.gain),
+            share_interval(repair.gain),
             number(repair.log_score),
             number(repair.brier_score),
             number(repair.ece),
             percent(repair.accuracy),
-            percent(repair.gain),
-            share_interval(repair.gain),
             repair.words,
         )
         for repair in ordered
     ]
     marked = [k for k, repair in enumerate(ordered) if repair.recommended]
-    caption = "Out of fold, the lowest log loss first; the recommended one is marked"
+    caption = "Cross-validated, the lowest log loss first. Bold: recommended"
     if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
-        caption += ", its gain corrected for choosing the best of many"
+        caption += "; its gain is corrected for having been chosen"
     table = Table(caption, (*headers, ""), rows, (0, 7), marked)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     best = next((repair.title for repair in ordered if repair.recommended), "")
-    gains = RepairGains.of([one.title for one in ordered], [one.gain for one in ordered], best)
+    drawn = [one for one in ordered if not one.control]  # its loss would set the scale
+    gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
     figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
     return Section("repairs", "Repairs", [*figures, table], lead)
 
@@ -396,7 +402,9 @@ def _methods(audit: Audit) -> Section:
     """All findings, the pitfalls that were checked, what is missing, and provenance."""
     shown = {finding.rule for finding in audit.decision.findings}
     others = [finding for finding in audit.findings if finding.rule not in shown]
-    checked = "; ".join(audit.pitfall_rules.values())
+    unchecked = {"calibrated_but_not_for_all"} if audit.budget is None else set()
+    unchecked |= set() if audit.groups else {"miscalibrated_group"}
+    checked = "; ".join(x for name, x in audit.pitfall_rules.items() if name not in unchecked)
     blocks: list[Block] = [FindingList(others, audit.spelling), Words(f"Checked: {checked}.")]
     blocks += [Words(text) for text in _missing(audit)]
     return Section("methods", "Checks and methods", [*blocks, _provenance(audit)], folded=True)

@@ -14,11 +14,10 @@ from ..calibration.validation import agreement
 from ..choices.lenses import OneVsRest, TopLabel
 from ..diagrams.classwise import ClasswiseReliability
 from ..diagrams.group_rates import GroupRates
-from ..diagrams.top_k import TopKCalibration, top_k_diagram
 from ..engines.good_rows import GoodRows
 from ..scoring.events import EventTable
 from ..scoring.intervals import Z95
-from .audit_figures import EQUAL_BINS, by_outputs, controls_of, drawn_class, drawn_rows
+from .audit_figures import EQUAL_BINS, by_outputs, controls_of, drawn_class
 from .page import Figure
 
 if TYPE_CHECKING:
@@ -29,12 +28,9 @@ SHOWN = 15  # classes in the dot plot, each with a diagram that the reader can o
 
 
 def class_figures(audit: Audit) -> list[Figure]:
-    """What the model says and how often it is right by predicted class, reliability of each class,
-    and errors by k."""
-    figures = [*_rates(audit), Figure("classwise", {(): _panels(audit)})]
-    if audit.clusters != 1:
-        figures.append(Figure("top-k", {(): _top_k(audit)}))
-    return figures
+    """What the model says and how often it is right by predicted class, and the reliability of each
+    class."""
+    return [*_rates(audit), Figure("classwise", {(): _panels(audit)})]
 
 
 def _rates(audit: Audit) -> list[Figure]:
@@ -94,20 +90,3 @@ def _class_grid(audit: Audit, k: int) -> FineGrid:
         lens_event(audit.evidence, OneVsRest(k)),
     )
     return grid if event is None else event.thinned(grid)
-
-
-def _top_k(audit: Audit) -> TopKCalibration:
-    """The errors of the audit by k; rates are those of the sample."""
-    first = "ece" if audit.event is None else "top_label.ece"
-    names = {1: first} | {k: f"topk_ece.{k}" for k in audit.evidence.ranks}
-    errors = {error.name: error for error in audit.errors}
-    found = [errors[name] for name in names.values()]
-    bars = np.array([error.estimate.error_bar for error in found])
-    return replace(
-        top_k_diagram(drawn_rows(audit), ks=list(names), resamples=2),
-        error=bars[None, :, 0],
-        low=bars[None, :, 1],
-        high=bars[None, :, 2],
-        null=np.array([[error.null_mean for error in found]]),
-        definition="true class among the k most probable, 15 equal bins",
-    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..diagrams.before_after import ORIGINAL, RECALIBRATED
 from ..diagrams.decisions import decision_regions_diagram
 from ..diagrams.net_benefit import DecisionCurves
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
     from ..audits.repairs import OutOfFold
 
+LEAST_ANSWERED = 0.05  # share of the rows at the first threshold
 FEW = (10, 20, 50, 80)
 FEW_CONFIDENCES = (50, 70, 80, 90, 95)
 
@@ -45,9 +48,8 @@ def decision_section(audit: Audit) -> Section:
         drawn = DecisionCurves(curves, f"class {audit.event}")
         benefit = Figure("net-benefit", {(): drawn}, direct=True, marker=marker["net-benefit"])
         blocks.append(benefit)
-    at = marker.get("risk-coverage")
     covered = {(): SelectivePrediction(_selective_predictions(audit))}
-    blocks.append(Figure("risk-coverage", covered, direct=True, marker=at))
+    blocks.append(Figure("risk-coverage", covered, direct=True))
     lead = "What these probabilities cost and gain in decisions."
     return Section("actions", "Decisions and costs", blocks, lead)
 
@@ -110,16 +112,21 @@ def threshold_slider(audit: Audit, how: Threshold) -> ThresholdSlider:
         headers=(how.rows_words, *how.points),
         names=how.names,
         positions=positions,
-        start=min(max(_start(audit, acting=acting), least), 99),
+        start=min(max(_start(audit, how), least), 99),
         few=Table(what, headers, table_rows(how, few), (0, 2), tips=how.tips),
         markers={name: found[least - 1 :] for name, found in _markers(how).items()},
     )
 
 
-def _start(audit: Audit, *, acting: bool) -> int:
-    """The threshold in percent that is best under the given costs."""
-    if not acting:
-        return round(100 * (1 - audit.summary.plan.reject_cost))
+def _start(audit: Audit, how: Threshold) -> int:
+    """The threshold in percent that is best under the given costs; if it would answer hardly any
+    row, one that answers half of them."""
+    if isinstance(how, Answering):
+        best = round(100 * (1 - audit.summary.plan.reject_cost))
+        answered = how.points[ORIGINAL].acted
+        if answered[best - 1] >= LEAST_ANSWERED:
+            return best
+        return 1 + int(np.argmin(np.abs(answered - 0.5)))
     if audit.costs is None or audit.costs.matrix.shape != (2, 2):
         return 50
     matrix = audit.costs.matrix if audit.summary.plan.event == 1 else audit.costs.matrix[::-1, ::-1]
@@ -130,8 +137,8 @@ def _start(audit: Audit, *, acting: bool) -> int:
 def _markers(how: Threshold) -> dict[str, list[float]]:
     """The place of the chosen threshold in each chart."""
     first = how.points[ORIGINAL]
-    if isinstance(how, Answering):
-        return {"risk-coverage": first.acted.round(6).tolist()}
+    if isinstance(how, Answering):  # the chart of its errors has another axis
+        return {}
     places = first.thresholds.tolist()
     drawn = 0 < first.rate < 1
     return {"net-benefit": places} | ({"risk": places} if drawn else {})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..audits.finding import Spelling
+from ..audits.finding import ApplyCalibrator, Spelling
 from ..text import MISSING, class_words, counted, number, percent
 from .page import LossBar, LossBars, Segment
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
     from ..audits.repairs import Repair
 
-SCALE = "Log loss: 0 is perfect, 1 is the base-rate forecast"
+SCALE = "Log loss relative to the base-rate forecast: 0 is perfect, 1 is no better"
 
 
 class SummaryRow(NamedTuple):
@@ -116,6 +116,11 @@ def command(audit: Audit, spell: Spelling) -> str:
     """The command that fits the recommended calibrator; "" if none is advised."""
     action = audit.decision.action
     return "" if action is None else spell(action)
+
+
+def next_command(spell: Spelling) -> str:
+    """The command that applies it, to other rows than those that fitted it."""
+    return spell(ApplyCalibrator())
 
 
 def as_markdown(audit: Audit, title: str, facts: str, spell: Spelling) -> str:

@@ -293,11 +293,10 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     """Notes on how the numbers of a budget differ from those of the verdict and the scores."""
     pairs = is_pairs(audit)
     words = [
-        f"calibration in the budget: removed by {found.calibrator_words} out of fold, "
-        "plus the calibration error left after it (debiased); grouping and rest are those of the "
-        "recalibrated outputs"
+        f"calibration: the loss that {found.calibrator_words} removes in cross-validation, plus "
+        "the calibration error that remains; grouping and the rest are measured after recalibration"
         if found.calibrator
-        else "calibration in the budget: debiased; outputs were not recalibrated"
+        else "calibration: the debiased error; outputs were not recalibrated"
     ]
     best = audit.recommended
     if best is not None and best.corrects_groups:

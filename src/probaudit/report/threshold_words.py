@@ -207,7 +207,7 @@ class Answering(Threshold):
             f"{right:,}",
             f"{errors:,}",
             f"{predicted:,}",
-            percent(one.hits[k] / acted) if acted > 0 else MISSING,
+            percent(one.hits[k] / acted) if right + errors > 0 else MISSING,
             f"{self.per - right - errors:,}",
             f"{self.rows(cost):,}",
             percent(cost / constant) if constant > 0 else MISSING,

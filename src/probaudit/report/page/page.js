@@ -58,12 +58,12 @@
     unpack(found);
     const panels = found.concat || [found];
     const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
-    const most = columns > 1 ? 1240 : large ? 760 : 620;
+    const most = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
     const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       // categories keep the height of a line each
-      const taller = panel.encoding.y.axis.values ? 1 : Math.min(large ? 2 : 1.35, Math.max(0.75, ratio));
+      const taller = panel.encoding.y.axis.values ? 1 : Math.min(large === "large" ? 2 : 1.35, Math.max(0.75, ratio));
       panel.height = Math.round(panel.height * taller);
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
@@ -85,7 +85,7 @@
   };
 
   const chosen = (figure) => every("select", figure).map((select) => select.value).join(",");
-  const isLarge = (figure) => figure.classList.contains("large");
+  const sizeOf = (figure) => ["large", "wide"].find((name) => figure.classList.contains(name)) || "";
 
   const markers = {}; // by the name of a figure, where a slider puts its vertical line
   const marked = (figure, spec) => {
@@ -103,9 +103,18 @@
     tabulate(figure.querySelector(".numbers table"), variant.columns);
     if (figure.drawn) figure.drawn.finalize();
     figure.room = chart.clientWidth || 620; // a folded section has no width
-    const spec = marked(figure, fitted(variant.spec, figure.room, isLarge(figure)));
-    figure.drawn = await window.vegaEmbed(chart, spec, options);
-    chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
+    const draw = async (room) => {
+      const spec = marked(figure, fitted(variant.spec, room, sizeOf(figure)));
+      figure.drawn = await window.vegaEmbed(chart, spec, options);
+      return chart.querySelector("svg");
+    };
+    let svg = await draw(figure.room);
+    const excess = svg.viewBox.baseVal.width - chart.clientWidth;
+    if (chart.clientWidth && excess > 0) {
+      figure.drawn.finalize();
+      svg = await draw(figure.room - excess - 2); // labels took more room than estimated
+    }
+    svg.ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
   };
 
@@ -151,7 +160,7 @@
   const picture = async (figure) => {
     const { spec, title, caption } = figures[figure.id][chosen(figure)];
     const width = spec.columns > 1 ? 960 : 620;
-    const whole = marked(figure, fitted(spec, width, isLarge(figure)));
+    const whole = marked(figure, fitted(spec, width, sizeOf(figure) && "large"));
     const own = whole.title ? [whole.title.text].flat() : [];
     whole.title = {
       text: lines(title, width / 8),

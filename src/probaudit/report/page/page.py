@@ -96,9 +96,9 @@ class Control:
 
 @dataclass(frozen=True)
 class Figure:
-    """A diagram, or one for each combination of the options of its controls. A large figure has
-    its caption beside it on a wide screen. With `direct`, curves are labelled beside them, where
-    there is room.
+    """A diagram, or one for each combination of the options of its controls. A large figure fills
+    the page; if it is square, its caption stands beside it. With `direct`, curves are labelled
+    beside them, where there is room.
 
     opens : the figure that a click on a category of this one opens; the options of its first
         control are these categories.
@@ -127,6 +127,13 @@ class Figure:
             )
             for choice, diagram in self.variants.items()
         }
+
+    @property
+    def square(self) -> bool:
+        """Whether its first panel is square, so that a caption fits beside it."""
+        spec = self.first.spec
+        panel = spec.get("concat", [spec])[0]
+        return bool(panel["width"] == panel["height"])
 
     @property
     def half(self) -> bool:
@@ -203,6 +210,7 @@ class LossBar:
     def drawn(self) -> list[tuple[Segment, float, float]]:
         """Each segment with its left end and its width, in percent."""
         ends = np.cumsum([0.0, *(max(0.0, part.share) for part in self.segments)])
+        ends = ends if self.clipped else np.minimum(ends, 1)
         places = np.where(ends > 1, 100.0, ends * BASE_RATE).round(3).tolist()
         return [
             (part, left, round(right - left, 3))
