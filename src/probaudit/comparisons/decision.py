@@ -147,8 +147,20 @@ def _one(result: Comparison, score: str, best: str) -> Choice:
     else:
         sentence = f"Its {WORDS[score]}, {value}, is "
         sentence += f"{amount(gap, result.estimates[other][score])} than {than}."
-    sentence += f" {_agreement(result, best)}"
+    sentence += f" {_agreement(result, best)}{_next_best(result, score, best, other)}"
     return Choice("use", headline, sentence, (best,), score, other, clear)
+
+
+def _next_best(result: Comparison, score: str, best: str, other: str) -> str:
+    """The model with the second lowest score, unless it was compared already."""
+    order = sorted(result.names, key=lambda name: float(result.estimates[name][score]))
+    runner = next(name for name in order if name != best)
+    if runner == other:
+        return ""
+    clear = result.lower[score][result.names.index(best), result.names.index(runner)]
+    how = "clearly" if clear else "not clearly"
+    value = short_number(result.estimates[runner][score])
+    return f" The next best, {runner!r} ({value}), is {how} worse."
 
 
 def _tied(result: Comparison, score: str, best: tuple[str, ...]) -> Choice:
