@@ -100,9 +100,9 @@ class BeforeAfter(Diagram):
         enough = rows >= LEAST_SHARE * rows.sum()
         worst = int(np.argmax(enough * np.abs(predicted - observed)))
         x, y = float(predicted[worst]), float(observed[worst])
-        happens = "happens" if self.event.startswith("class ") else "is right"
-        gap = f"says {whole_percent(x)}, {happens} {whole_percent(y)}"
-        gap = f"for example {gap}" if abs(x - y) >= LEAST_GAP else ""
+        happens = "happen" if self.event.startswith("class ") else "are right"
+        gap = f"at {whole_percent(x)}, {whole_percent(y)} {happens}"
+        gap = gap if abs(x - y) >= LEAST_GAP else ""
         if len(self.series) == 1:
             texts = {"model": gap} if gap else {}
         else:

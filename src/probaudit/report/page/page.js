@@ -59,7 +59,8 @@
     const panels = found.concat || [found];
     const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
     const most = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
-    const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
+    const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
+    const width = Math.floor(Math.min(room, most) / columns) - beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       // categories keep the height of a line each
@@ -68,6 +69,7 @@
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
+        if (axis.labelLimit && beside < found.usermeta.beside) axis.labelLimit = beside - 22;
         if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
@@ -75,7 +77,7 @@
       panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
         if (!named?.legend) return;
         const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
-        const across = columns * (width + found.usermeta.beside) - found.usermeta.beside;
+        const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
         named.legend.labelLimit = across - 30;
       });
