@@ -554,7 +554,7 @@ def test_the_headline_uses_every_test(world):
             -0.051,
             1.0,
             "note",
-            "No hidden groups detected with these features: they cost at least 0.0%",
+            "No hidden groups detected with these features: their estimated cost is 0.0%",
         ),
         (
             -0.1,
@@ -562,7 +562,7 @@ def test_the_headline_uses_every_test(world):
             0.2,
             1.0,
             "note",
-            "of the Brier score (95% interval −10.0% to 20.0%), a lower bound",
+            "of the Brier score (95% interval −10.0% to 20.0%). Groups that these features do not",
         ),
         (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
         (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),

@@ -272,7 +272,8 @@ def test_words_of_a_clear_winner(found):
     assert decision.sentence == (
         f"Its log loss, {found['cal']['log_score']:.3f}, is {-gap:.3f} lower (95% interval "
         f"{-gap.high:.3f} to {-gap.low:.3f}, {-gap / found['raw']['log_score']:.1%}) than that of "
-        f"'raw'. It says {says} on average and is right {right} of the time."
+        f"'raw'. It says {says} on average and is right {right} of the time. The next best, 'mean' "
+        f"({found['mean']['log_score']:.3f}), is clearly worse."
     )
     assert texts(found, "best_by_score") == [decision.text]
     (text,) = texts(found, "against_reference")

@@ -340,8 +340,8 @@ def test_sharpness_against_the_reference(shared):
                 key,
             )
         words = (
-            f"calibration error (CAL) {found.calibration:.4f} of a total loss (TOT) of"
-            f" {found.total:.4f}"
+            f"calibration error of the confidence (CAL) {found.calibration:.4f}, loss of all"
+            f" classes (TOT) {found.total:.4f}"
         )
         assert words in found.picture().caption
         assert f"Expected CAL if calibrated: {found.expected:.4f}" in found.picture().caption

@@ -85,7 +85,7 @@ def test_the_waterfall_picture_shows_its_numbers(budget):
     np.testing.assert_array_equal(
         [bar.right[0] for bar in bars], np.maximum(found.start, found.end)
     )
-    assert [bar.role for bar in bars[:4]] == ["model", "calibration", "grouping", "rest"]
+    assert [bar.role for bar in bars[:4]] == ["reference", "calibration", "grouping", "rest"]
     # of calibration: the bar ends between total - high and total - low
     whisker = marks(first, Points)[1]
     np.testing.assert_allclose(whisker.low, budget.total - budget.calibration.high)

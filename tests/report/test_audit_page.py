@@ -295,7 +295,7 @@ def test_the_page_explains_why_two_miscalibration_numbers_differ(found):
         f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removable by {best.title}"
         in shown
     )
-    why = "out of fold, plus the calibration error left after it"
+    why = "removes in cross-validation, plus the calibration error that remains"
     assert why in shown
     assert why in texts(audit_page(found))
 

@@ -175,7 +175,7 @@ def _repairs(
     (marked,) = (table.rows[place] for place in table.marked)
     assert marked[0] == best["title"]
     if gain is not None:
-        assert marked[5] == percent(gain)
+        assert marked[table.headers.index("gain")] == percent(gain)
         assert percent(gain) in full
     if audit.grade == "recalibrate":
         columns = summary.rows(audit)

@@ -49,10 +49,15 @@ def test_the_slider_of_confidences_starts_at_the_cost_of_a_review():
     assert (slider.low, slider.high) == (25, 99)  # no confidence is below 1 / 4
     assert slider.first.ratio == 30
     assert list(figures) == ["risk-coverage"]
-    marker = slider.markers["risk-coverage"]
-    assert len(marker) == len(slider.positions)
-    assert figures["risk-coverage"].marker == marker[70 - 25]
-    assert marker[70 - 25] == pytest.approx(np.mean(p.max(axis=1) >= 0.7), abs=1e-6)
+    assert slider.markers == {}  # the chart is by the share of rows, not by threshold
+
+
+def test_the_slider_of_confidences_starts_where_rows_are_answered():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(20, 5.0), 2000)  # no confidence is near 0.9
+    y = (p.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+    slider, _ = section(pb.audit(y, p, repair=False))
+    assert np.mean(p.max(axis=1) >= slider.start / 100) == pytest.approx(0.5, abs=0.2)
 
 
 def test_a_stated_confidence_may_be_low():

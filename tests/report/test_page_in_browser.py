@@ -243,7 +243,7 @@ def test_bars_have_their_labels_inside_or_beside(opened):
     assert not bars.nth(0).locator("li").is_visible()
     assert bars.nth(1).locator("text.fits").all_text_contents() == ["1.60"]
     assert bars.nth(1).locator("li").first.is_visible()
-    assert opened.page.locator(".bar .end").count() == 1
+    assert opened.page.locator(".bar svg.end").count() == 1
     assert "clipped" in bars.nth(1).inner_text()
 
 

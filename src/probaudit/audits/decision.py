@@ -53,6 +53,7 @@ OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted
 FINDINGS = 3  # shown after the sentence
 CLEAR = 0.05  # level of the tests that give a direction
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
+LEFT = 0.01  # difference after recalibration, from which the sentence mentions it
 # What the sentence says already; if it advises to recalibrate, also that there is an error.
 SAID = (
     "against_class_frequencies",
@@ -121,13 +122,12 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     if grade == "do_not_use" and same is not None:
         said = (*said, same.rule)
         advice = " ".join(part for part in same.advice if isinstance(part, str))
-        reasons = [f"{capitalised(same.clause)}.", advice]
+        parts = [f"{capitalised(same.clause)}.", agreement_words(case), advice]
     else:
-        reasons = _reasons(case, grade, needed)
+        parts = [agreement_words(case), *_reasons(case, grade, needed)]
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
     if wrong:  # known groups are the same groups, however found
         shown = [finding for finding in shown if finding.rule != "hidden_groups"]
-    parts = (agreement_words(case), *reasons)
     return Decision(
         grade=grade,
         headline=f"{headline}.",
@@ -183,7 +183,7 @@ def agreement_words(case: Case) -> str:
     first, second = rates(says, happened)
     if risk is not None and not case.pairs:
         sure = risk.adjusted <= CLEAR
-        text = f"predicts {first} on average, {second} happened"
+        text = f"the model predicts {first} on average, {second} happened"
         how = "too high" if says > happened else "too low"
         return f"Probabilities {how}: {text}." if sure else _with_slope(risk, text)
     sure = not gap.low <= 0 <= gap.high
@@ -274,14 +274,26 @@ def gain_words(case: Case) -> str:
     return (
         f"{capitalised(repair.title)} removes {shares[0]} of the log loss "
         f"(95% interval {shares[1]} to {shares[2]}){_accuracy_words(case, repair)}."
+        f"{_left_words(case, repair)}"
     )
+
+
+def _left_words(case: Case, repair: Repair) -> str:
+    """The difference that recalibration leaves, if it is not small."""
+    if abs(repair.predicted - repair.observed) < LEFT:
+        return ""
+    first, second = rates(repair.predicted, repair.observed)
+    if case.validation is not None and not case.pairs:
+        return f" Then it predicts {first} on average, {second} happened."
+    return f" Then it says {first} and is right {second} of the time."
 
 
 def _accuracy_words(case: Case, repair: Repair) -> str:
     before, after = float(case.estimates["accuracy"]), float(repair.accuracy)
     if case.pairs:
         return ""
-    if abs(after - before) < LEAST_CHANGE:
+    noise = Z95 * math.sqrt(2 * before * (1 - before) / max(case.effective_rows, 1))
+    if not abs(after - before) >= max(LEAST_CHANGE, noise):
         return f" and keeps the accuracy of {rates(before)[0]}"
     first, second = rates(before, after)
     verb = "lifts" if after > before else "lowers"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..choices.partitions import EqualWidth
+from ..scoring.intervals import wilson
 from ..text import whole_percent
 from .bins import FEW, bins_for, few_rows
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
 BINS = 10
@@ -20,14 +21,28 @@ ORIGINAL, RECALIBRATED = "original", "recalibrated"
 ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}
 
 
+class Bins(NamedTuple):
+    """Rows, mean prediction and observed rate of each bin, with the 95% interval of the rate."""
+
+    rows: np.ndarray
+    predicted: np.ndarray
+    observed: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("rows", "predicted", "observed", LOW, HIGH)
+        return dict(zip(names, self, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class BeforeAfter(Diagram):
-    """Bins of equal width of the original outputs and, if there are any, of the recalibrated ones:
-    rows, mean prediction and observed rate of each bin. `places` are the numbers of the bins."""
+    """Bins of equal width of the original outputs and, if there are any, of the recalibrated ones.
+    `places` are the numbers of the bins."""
 
-    percents = ("predicted", "observed")
+    percents = ("predicted", "observed", LOW, HIGH)
 
-    series: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
+    series: dict[str, Bins]
     places: dict[str, np.ndarray]
     event: str
     left_out: int = 0
@@ -43,27 +58,25 @@ class BeforeAfter(Diagram):
             cells = grid.cells(EqualWidth(bins).grid_cells(grid.place, grid.rows[grid.kept]))
             shown = cells.rows >= few_rows(cells.rows)
             left_out += int((~shown).sum())
-            series[name] = (cells.rows[shown], cells.outputs[shown], cells.targets[shown])
+            low, high = wilson(np.clip(cells.targets, 0, 1), cells.effective)
+            fields = (cells.rows, cells.outputs, cells.targets, low, high)
+            series[name] = Bins(*(field[shown] for field in fields))
             places[name] = cells.number[shown]
         return cls(series, places, event, left_out, bins, few_rows(before.rows))
 
     @property
     def curved(self) -> bool:
         """Whether there is more than a single point to draw."""
-        return any(len(rows) > 1 for rows, _, _ in self.series.values())
+        return any(len(one.rows) > 1 for one in self.series.values())
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = np.repeat(list(self.series), [len(one[0]) for one in self.series.values()])
-        rows, predicted, observed = (
-            np.concatenate([one[k] for one in self.series.values()]) for k in range(3)
-        )
-        return {"outputs": names, "rows": rows, "predicted": predicted, "observed": observed}
+        return stacked("outputs", {name: one.columns() for name, one in self.series.items()})
 
     def picture(self) -> Picture:
-        largest = max(float(one[0].max()) for one in self.series.values())
+        largest = max(float(one.rows.max()) for one in self.series.values())
         marks: list[Mark] = [Rule(role="reference")]
-        for name, (rows, predicted, observed) in self.series.items():
-            detail = {"rows": rows, "predicted": predicted, "observed": observed}
+        for name, one in self.series.items():
+            rows, predicted, observed, low, high = one
             role = ROLES[name] if len(self.series) > 1 else "observed"
             after = name == RECALIBRATED
             # no line across bins that are left out
@@ -75,9 +88,11 @@ class BeforeAfter(Diagram):
                 Points(
                     predicted,
                     observed,
+                    low,
+                    high,
                     size=rows / largest,
                     role=role,
-                    detail=detail,
+                    detail=one.columns(),
                     hollow=after,
                 )
             )
@@ -88,7 +103,7 @@ class BeforeAfter(Diagram):
             square=True,
         )
         left = f" Bins with fewer than {self.few} rows are left out."
-        caption = f"{self.bins} bins of equal width; larger points have more rows."
+        caption = f"{self.bins} bins of equal width, with 95% intervals; larger points: more rows."
         caption += left if self.left_out else ""
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
@@ -96,7 +111,7 @@ class BeforeAfter(Diagram):
         """The names of the two curves, and the bin of the original outputs with the largest gap,
         of those that have at least 2% of the rows. They stand in the corner on the other side of
         the diagonal."""
-        rows, predicted, observed = self.series[ORIGINAL]
+        rows, predicted, observed, *_ = self.series[ORIGINAL]
         enough = rows >= LEAST_SHARE * rows.sum()
         worst = int(np.argmax(enough * np.abs(predicted - observed)))
         x, y = float(predicted[worst]), float(observed[worst])
@@ -119,7 +134,7 @@ class BeforeAfter(Diagram):
 
     def _description(self) -> str:
         parts = []
-        for name, (rows, predicted, observed) in self.series.items():
+        for name, (rows, predicted, observed, *_) in self.series.items():
             gap = float(rows @ np.abs(predicted - observed) / rows.sum())
             parts.append(f"{name}: mean distance from the diagonal {gap:.3f}")
         return f"Reliability diagram of {self.event}. {'; '.join(parts)}."

@@ -13,17 +13,17 @@ from ..errors import InputError
 
 Bins = int | Partition | Literal["corp"]
 FEW, FEW_SHARE = 10, 0.01
-ROWS_PER_BIN = 20
+ROWS_PER_BIN = 60
 RULE = 'must be a number, EqualWidth, EqualMass, Edges or "corp"'
 
 
 def bins_for(rows: int, most: int) -> int:
     """The number of bins of a curve: fewer if bins would have few rows on average.
 
-    >>> bins_for(10_000, 15), bins_for(60, 15)
-    (15, 3)
+    >>> bins_for(10_000, 15), bins_for(240, 15)
+    (15, 4)
     """
-    return max(2, min(most, rows // ROWS_PER_BIN))
+    return max(3, min(most, rows // ROWS_PER_BIN))
 
 
 def partition_of(bins: Bins) -> Partition | None:

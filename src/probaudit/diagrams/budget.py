@@ -22,7 +22,7 @@ PARTS = {
     "grouping": "grouping, at least",
     "rest": "the rest",
 }
-ROLES = {"total": "observed", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
+ROLES = {"total": "reference", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
 SHARE_OF_TOTAL = "share of the total"
 STAGES = ("original", "after calibration")
 

@@ -14,7 +14,7 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..scoring.decision_curve import DecisionCurve, decision_curve_of
 from ..scoring.events import EventTable
-from ..text import percent
+from ..text import whole_percent
 from .before_after import ROLES
 from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import Axis, Band, Line, Mark, Panel, Picture
@@ -83,9 +83,8 @@ class DecisionCurves(Diagram):
     def _description(self) -> str:
         parts = []
         for name, curve in self.curves.items():
-            at = curve.thresholds[curve.useful]
-            where = f"from {percent(at.min())} to {percent(at.max())}" if len(at) else "nowhere"
-            parts.append(f"{name}: better than acting on all or none {where}")
+            share = whole_percent(float(np.mean(curve.useful)))
+            parts.append(f"{name}: better than acting on all or none at {share} of the thresholds")
         return f"Net benefit against the decision threshold. {'; '.join(parts)}."
 
 

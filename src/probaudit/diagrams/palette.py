@@ -37,7 +37,7 @@ COLOURS = {
 
 SHAPES = {"over": "triangle-down", "under": "triangle-up"}
 PAPER = "white"  # inside hollow points; a page has its own background
-FAINT = 0.22  # opacity of bands and faint bars
+FAINT = 0.34  # opacity of bands and faint bars
 
 
 def colour(role: str, cycle: Sequence[str] = SERIES) -> str:

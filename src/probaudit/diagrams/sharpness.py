@@ -191,7 +191,8 @@ class CalibrationSharpness(Diagram):
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:
-        words = f"{NAMES[self.score]}: calibration error of the confidence (CAL)"
+        words = "The band is what recalibration cannot remove: lack of sharpness. "
+        words += f"{NAMES[self.score]}: calibration error of the confidence (CAL)"
         words += f" {number(self.calibration)}"
         if math.isfinite(self.low):
             words += f" (95% interval {number(self.low)} to {number(self.high)})"

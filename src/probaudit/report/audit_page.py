@@ -131,7 +131,8 @@ def _summary(audit: Audit) -> Section:
         right.append(bars)
     right.append(_summary_table(audit))
     if fit := summary.command(audit, audit.spelling):
-        both = f"{fit}\n{summary.next_command(audit.spelling)}"
+        steps = (fit, summary.next_command(audit.spelling))
+        both = "\n".join(map(summary.in_lines, steps))
         right.append(CommandLine(both, "Do this: fit, then apply to new rows"))
     if not diagram.curved:
         return Section("summary", "Summary", right, headed=False)

@@ -69,7 +69,11 @@
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
-        if (axis.labelLimit && beside < found.usermeta.beside) axis.labelLimit = beside - 22;
+        if (axis.labelLimit && beside < found.usermeta.beside) {
+          const names = JSON.parse(axis.labelExpr.replace(/\[datum\.value\]$/, ""));
+          const short = names.map((name) => lines(name, (beside - 22) / letter).slice(0, 2));
+          axis.labelExpr = `${JSON.stringify(short)}[datum.value]`;
+        }
         if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
