@@ -294,7 +294,7 @@ def _accuracy_words(case: Case, repair: Repair) -> str:
         return ""
     noise = Z95 * math.sqrt(2 * before * (1 - before) / max(case.effective_rows, 1))
     if not abs(after - before) >= max(LEAST_CHANGE, noise):
-        return f" and keeps the accuracy of {rates(before)[0]}"
+        return f" and keeps the accuracy near {rates(before)[0]}"
     first, second = rates(before, after)
     verb = "lifts" if after > before else "lowers"
     return f" and {verb} accuracy from {first} to {second}"

@@ -13,7 +13,7 @@ from typing import Literal
 from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
-from ..text import p_words, percent, short_number, whole_percent
+from ..text import number, p_words, percent, short_number, whole_percent
 from .case import FEW_ROWS, UNDETECTED_ERROR, Case
 from .finding import (
     Advice,
@@ -291,7 +291,7 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
     return Finding(
         "warning",
         f"If a review costs {whole_percent(case.summary.plan.reject_cost)} of an error, acting on "
-        f"these probabilities costs {short_number(x)} times as much as one decision for all rows "
+        f"these probabilities costs {number(x, 2)} times as much as treating all rows alike "
         f"({between(x)}).",
         clause="they cost more than one decision for all rows if a person can review rows",
         advice=("Recalibrate before these probabilities decide which cases a person reviews.",),

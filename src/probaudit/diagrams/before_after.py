@@ -77,7 +77,7 @@ class BeforeAfter(Diagram):
         marks: list[Mark] = [Rule(role="reference")]
         for name, one in self.series.items():
             rows, predicted, observed, low, high = one
-            role = ROLES[name] if len(self.series) > 1 else "observed"
+            role = ROLES[name]
             after = name == RECALIBRATED
             # no line across bins that are left out
             gaps = np.flatnonzero(np.diff(self.places[name]) > 1) + 1
@@ -119,7 +119,7 @@ class BeforeAfter(Diagram):
         gap = f"at {whole_percent(x)}, {whole_percent(y)} {happens}"
         gap = gap if abs(x - y) >= LEAST_GAP else ""
         if len(self.series) == 1:
-            texts = {"model": gap} if gap else {}
+            texts = {ORIGINAL: gap} if gap else {}
         else:
             texts = {
                 ORIGINAL: f"● {ORIGINAL}" + (f": {gap}" if gap else ""),

@@ -64,8 +64,10 @@ def _labels(panel: Panel, lines: list[Line], marker: float | None) -> list[Text]
         ]
         shown = np.where((own >= 0) & (own <= 1), own, np.nan)
         spot = _spot(x, shown, others, rivals, LETTER * len(mark.name), taken)
-        if spot is None:
+        if spot is None and mark.role in CONTEXT:
             continue
+        if spot is None:  # then the legend names all curves
+            return []
         middle, base, half = spot
         taken.append((middle - half, middle + half, base - LINE / 2, base + LINE / 2))
         place = (left + middle * (right - left), low + base * (high - low))

@@ -95,12 +95,14 @@ class IntervalWise(Diagram):
                 detail={"interval": self.name, "rows": self.rows},
             ),
         )
-        names = Axis("predicted", categories=tuple(self.name.tolist()))
+        names = Axis("", categories=tuple(self.name.tolist()))
         panels = (
             Panel(errors, Axis("calibration error", 0.0), names, share=0.65),
             Panel(rows, Axis("rows", 0.0, percent=True), names, share=0.35),
         )
-        caption = "Outside the range: how far observed rates lie outside the range of predictions. "
+        caption = (
+            "By predicted probability. Outside the range: how far observed rates lie outside it. "
+        )
         caption += "Lines are 95% intervals."
         title = "Calibration error by confidence range"
         return Picture(panels, title, self._description(), caption)

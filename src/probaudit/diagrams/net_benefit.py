@@ -61,7 +61,7 @@ class DecisionCurves(Diagram):
             Line(t, np.zeros(len(t)), role="reference", name="act on none"),
         ]
         for k, (name, curve) in enumerate(self.curves.items()):
-            role = "observed" if len(self.curves) == 1 else ROLES.get(name, f"series {k}")
+            role = ROLES.get(name, "observed" if len(self.curves) == 1 else f"series {k}")
             if len(self.curves) == 1:
                 marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
             detail = {"threshold": t, "net benefit": curve.net_benefit}

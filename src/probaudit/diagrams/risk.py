@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Against = Literal["log-odds", "threshold"]
 
-ROLES = {"original": "model", "after calibration": "calibration"}
+ROLES = {"original": "original", "after calibration": "recalibrated"}
 EVEN = RiskWeighted(1.0, 1.0)
 SAME = "same decision for all"
 STEPS = 121

@@ -48,7 +48,7 @@ class SelectivePrediction(Diagram):
         marks: list[Mark] = []
         for k, (name, found) in enumerate(self.found.items()):
             curve = found.curve
-            role = "observed" if one else ROLES.get(name, f"series {k}")
+            role = ROLES.get(name, "observed" if one else f"series {k}")
             if one:
                 rate = float(found.error_rate)
                 best = np.maximum(0.0, 1 - (1 - rate) / curve.coverage)

@@ -177,8 +177,7 @@ def _reliability(audit: Audit) -> Section | None:
     )
     if _is_constant(audit):
         return None
-    figures = Columns([reliability(audit)], [sharpness(audit)], wide_left=True)
-    return Section("calibration", "Reliability", [figures], lead)
+    return Section("calibration", "Reliability", [reliability(audit)], lead)
 
 
 def _scores(audit: Audit) -> list[Block]:
@@ -258,7 +257,8 @@ def _selective(audit: Audit) -> list[Block]:
 
 def _numbers(audit: Audit) -> Section:
     tables = [*_scores(audit), *_calibration(audit), *_risk(audit), *_selective(audit)]
-    blocks: list[Block] = [*tables, *error_figures(audit)]
+    figures = [] if _is_constant(audit) else [sharpness(audit), *error_figures(audit)]
+    blocks: list[Block] = [*tables, *figures]
     return Section("numbers", "All numbers", blocks, folded=True)
 
 

@@ -128,8 +128,8 @@ def in_lines(command: str, width: int = 58) -> str:
     """A shell command in short lines, each with whole options; a call in Python stays.
 
     >>> print(in_lines("probaudit apply calibrator.json new.csv --probs p -o out.parquet", 40))
-    probaudit apply calibrator.json \\
-      new.csv --probs p -o out.parquet
+    probaudit apply calibrator.json new.csv \\
+      --probs p -o out.parquet
     """
     if not command.startswith("probaudit "):
         return command

@@ -310,8 +310,8 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
             "of the same recalibrated outputs"
         )
     if (score := found.score_words(pairs=pairs)) != "Brier score":
-        summed = "right and wrong" if pairs else "all classes"
-        words.append(f"{score}: (p − y)², not summed over {summed} as the Brier score is")
+        twice = "; the Brier score of the tables is twice that" if pairs else ""
+        words.append(f"{score}: (p − y)², of this event alone{twice}")
     return words
 
 

@@ -73,6 +73,8 @@
           const names = JSON.parse(axis.labelExpr.replace(/\[datum\.value\]$/, ""));
           const short = names.map((name) => lines(name, (beside - 22) / letter).slice(0, 2));
           axis.labelExpr = `${JSON.stringify(short)}[datum.value]`;
+          axis.labelLimit = beside - 22; // of a single word
+          if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
         }
         if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
