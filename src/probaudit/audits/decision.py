@@ -122,7 +122,8 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     if grade == "do_not_use" and same is not None:
         said = (*said, same.rule)
         advice = " ".join(part for part in same.advice if isinstance(part, str))
-        parts = [f"{capitalised(same.clause)}.", agreement_words(case), advice]
+        apart = f"{capitalised(same.clause)}: they cannot tell rows apart."
+        parts = [apart, agreement_words(case), advice]
     else:
         parts = [agreement_words(case), *_reasons(case, grade, needed)]
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]

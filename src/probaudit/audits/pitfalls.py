@@ -165,7 +165,7 @@ def few_confidences(case: Case) -> Finding | None:
         "warning",
         text,
         clause=same,
-        advice=("Audit the original outputs of the model.",),
+        advice=("Check that these are the model's own outputs, and audit those.",),
         numbers=numbers,
     )
 

@@ -448,7 +448,7 @@ def _comment(
             " detect; never recommended"
         )
     if name == recommended == "identity":
-        return "recommended: no calibrator is clearly better"
+        return "no calibrator is clearly better"
     if name == recommended:
         return (
             "recommended: the best log loss"

@@ -386,13 +386,15 @@ def _repairs(audit: Audit) -> Section | None:
         )
         for repair in ordered
     ]
-    marked = [k for k, repair in enumerate(ordered) if repair.recommended]
-    caption = "Cross-validated, the lowest log loss first. Bold: recommended"
+    usable = audit.grade != "do_not_use"
+    marked = [k for k, repair in enumerate(ordered) if repair.recommended and usable]
+    caption = "Cross-validated, the lowest log loss first"
+    caption += ". Bold: recommended" if marked else ""
     if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
         caption += "; its gain is corrected for having been chosen"
     table = Table(caption, (*headers, ""), rows, (0, 7), marked)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
-    best = next((repair.title for repair in ordered if repair.recommended), "")
+    best = ordered[marked[0]].title if marked else ""
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
     gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
     figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
