@@ -135,6 +135,7 @@ def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -
 
 
 AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"
+DASHES = "M-1,-0.2L-0.2,-0.2L-0.2,0.2L-1,0.2ZM0.2,-0.2L1,-0.2L1,0.2L0.2,0.2Z"
 RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.55,0A.55,.55,0,1,0,.55,0A.55,.55,0,1,0,-.55,0Z"
 
 
@@ -182,7 +183,10 @@ def _faint(mark: Mark) -> bool:
 def _shape(mark: Mark) -> str:
     if isinstance(mark, Points):
         return RING if mark.hollow else shape(mark.role)
-    return AREA if isinstance(mark, (Band, Bars)) else LINE_SHAPE
+    if isinstance(mark, (Band, Bars)):
+        return AREA
+    dashed = isinstance(mark, Rule) or (isinstance(mark, Line) and mark.dashed)
+    return DASHES if dashed else LINE_SHAPE
 
 
 def _paint(mark: Mark) -> str:
