@@ -44,7 +44,7 @@ def findings(found: Outcomes) -> list[str]:
     simulated += [one for name, one in found.items() if name.startswith("figure-6")]
     table = rows_of([found["table-1"]])
     sentences = [
-        "Figures 4 to 6: the samples and the folds of the paper are drawn again from the"
+        "Figures 4 to 6: the samples and the folds of the paper are regenerated from the"
         f" seed of the authors' code. Numbers of that code: {agreement(rows_of(simulated))}. What"
         " remains is the precision of the optimisers.",
         f"Table 1: {sum(bool(row.agrees) for row in table)} of {len(table)} rounded numbers are the"

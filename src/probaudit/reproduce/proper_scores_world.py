@@ -1,4 +1,4 @@
-"""The simulated samples of Ferrer & Ramos 2025, drawn again."""
+"""The simulated samples of Ferrer & Ramos 2025, regenerated."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def lenet(classes: int = 10, *, channels: int = 1, seed: int = 0) -> Module:
     """A network like LeNet-5 (LeCun et al. 1998), with ReLU and maxima: 62,000 weights, 84
     penultimate features.
 
-    seed : of the initial weights. Torch's global generator is left as it is.
+    seed : of the initial weights. Torch's global generator is not changed.
     """
     return _seeded(
         seed,
