@@ -226,7 +226,7 @@ def test_risk_curves_are_those_of_the_metric(binary):
     assert naive.dashed
     np.testing.assert_allclose(raw.y, curve.risk / curve.naive)
     np.testing.assert_allclose(np.exp(raw.x) / (1 + np.exp(raw.x)), found.thresholds)
-    assert calibrated.role == "calibration"
+    assert calibrated.role == "recalibrated"
 
 
 def test_figure_4_of_ferrer_and_ramos_2025():
@@ -257,7 +257,7 @@ def test_figure_4_of_ferrer_and_ramos_2025():
     assert found.names == ("original", "mcs-u", "mcs-o")
     assert [line.role for line in marks(found.picture().panels[0], Line)] == [
         "reference",
-        "model",
+        "original",
         "series 1",
         "series 2",
     ]

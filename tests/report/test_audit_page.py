@@ -279,12 +279,12 @@ def test_shares_name_their_total(found, world):
     few = slice(0, 900)  # too few for a budget over all classes
     top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
     assert "of the Brier score of the most probable class" in top.verdict
-    assert "Brier score of the most probable class: (p − y)², not summed over" in " ".join(
+    assert "Brier score of the most probable class: (p − y)², of this event alone" in " ".join(
         top.to_text().split()
     )
     whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
     assert "% of the Brier score (95%" in whole.verdict
-    assert "not summed over" not in whole.to_text()
+    assert "of this event alone" not in whole.to_text()
 
 
 def test_the_page_explains_why_two_miscalibration_numbers_differ(found):

@@ -34,7 +34,7 @@ def directly_labelled(picture: Picture, marker: float | None = None) -> Picture:
 
 
 def _labels(panel: Panel, lines: list[Line], marker: float | None) -> list[Text]:
-    """A label for each line that has room for one."""
+    """A label for each line; none if a curve has no room for one. Reference lines may lack one."""
     (left, right), (low, high) = panel.extent("x"), panel.extent("y")
     x = np.linspace(0, 1, STEPS)
     heights = [
