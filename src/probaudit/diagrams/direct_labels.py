@@ -17,8 +17,8 @@ APART = 0.04  # mean distance of another curve, so that it is clear which one a 
 
 
 def directly_labelled(picture: Picture, marker: float | None = None) -> Picture:
-    """A picture of one panel with labels beside its lines. A line without room for a label stays in
-    the legend. The caption names bands.
+    """A picture of one panel with labels beside its lines. If a curve has no room for a label, the
+    legend names all of them. The caption names bands.
 
     marker : the x of a vertical line, which no label covers.
     """
