@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -85,7 +86,7 @@ def _tensor(given: Any, outputs: Outputs) -> Tensor:
 
 
 @dataclass
-class _Tap:
+class _Tap(ABC):
     """Keeps what a module saw in the last call of the model."""
 
     modules: Mapping[str, Module]
@@ -99,12 +100,13 @@ class _Tap:
         for handle in self.handles:
             handle.remove()
 
+    @abstractmethod
     def _seen(self, module: Module, inputs: Any, output: Any) -> None:
-        raise NotImplementedError
+        """The hook that runs after each call of a module."""
 
+    @abstractmethod
     def features(self, result: Tensor) -> Any:
         """The features of the last call, whose output was `result`."""
-        raise NotImplementedError
 
 
 @dataclass
