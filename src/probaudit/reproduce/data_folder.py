@@ -11,8 +11,10 @@ from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..files.tables import table_of_file
+from ..training.images import DEBIAN_FOLDER
 
 OUTPUTS = ("logits", "probs")
+FASHION = "fashion-mnist"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class DataFolder:
             rule = "a file must have valid predictions"
             raise InputError("data", rule, f"{file}: {problem}") from None
         return rows
+
+    @property
+    def images(self) -> Path:
+        """The folder of Fashion-MNIST: of this folder, or else that of the Debian package."""
+        own = None if self.path is None else self.path / FASHION
+        return own if own is not None and own.is_dir() else Path(DEBIAN_FOLDER)
 
     def fingerprint(self, name: str) -> str:
         """Identifies the content of a file."""

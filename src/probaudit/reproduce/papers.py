@@ -27,6 +27,8 @@ class Experiment:
         30 seconds with the quick ones, on two cores.
     files : names of .npz files in the data folder, without the suffix; all are required.
     packages : optional packages that it imports.
+    trains : whether it needs networks trained on Fashion-MNIST; `run` then also gets the keyword
+        `networks`, see `Networks`.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Experiment:
     full: Settings = field(default_factory=dict)
     files: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    trains: bool = False
 
 
 @dataclass(frozen=True)

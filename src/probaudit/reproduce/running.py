@@ -17,10 +17,11 @@ from ..errors import InputError
 from ..files.writing import write_text
 from ..text import listed
 from ..version import __version__
-from .data_folder import DataFolder
+from .data_folder import FASHION, DataFolder
 from .outcome import Outcome
 from .papers import MODULES, Experiment, Paper
 from .reproduction import Done, LeftOut, Reproduction
+from .trained import Networks, training_source
 
 Mode = Literal["quick", "full"]
 Report = Callable[[str], None]
@@ -36,6 +37,7 @@ def reproduce(
     report : called with a line of progress.
     """
     mode: Mode = "quick" if quick else "full"
+    networks = Networks(output / "stored" / "networks", data.images)
     reasons = {one.name: _obstacle(one, data) for one in paper.experiments}
     ready = [one for one in paper.experiments if not reasons[one.name]]
     for name in sorted({name for one in ready for name in one.files}):
@@ -52,7 +54,7 @@ def reproduce(
         found = stored.load()
         how = "stored"
         if found is None:
-            found = _run(one, data, mode)
+            found = _run(one, data, networks, mode)
             stored.save(found)
             how = f"{found.seconds:.1f} s"
         report(f"paper {paper.number}, {one.title}: {how}")
@@ -67,9 +69,15 @@ def reproduce(
 
 def _obstacle(experiment: Experiment, data: DataFolder) -> str:
     """Why an experiment cannot run; "" if it can."""
-    packages = [name for name in experiment.packages if find_spec(name) is None]
+    needed = (*experiment.packages, *(("torch",) if experiment.trains else ()))
+    packages = [name for name in needed if find_spec(name) is None]
     if packages:
         return f"requires {listed(packages)}, which is not installed"
+    if experiment.trains and not Path(data.images).is_dir():
+        return (
+            "requires Fashion-MNIST: install the Debian package dataset-fashion-mnist, or put its "
+            f"four IDX files into the folder {FASHION} of --data FOLDER"
+        )
     files = [f"{name}.npz" for name in data.missing(experiment.files)]
     if not files:
         return ""
@@ -81,11 +89,12 @@ def _settings(experiment: Experiment, mode: Mode) -> dict[str, Any]:
     return dict(experiment.quick if mode == "quick" else experiment.full)
 
 
-def _run(experiment: Experiment, data: DataFolder, mode: Mode) -> Done:
+def _run(experiment: Experiment, data: DataFolder, networks: Networks, mode: Mode) -> Done:
     start = time.perf_counter()
     rows = [data.rows(name) for name in experiment.files]
     settings = _settings(experiment, mode)
-    outcome = experiment.run(*rows, **settings)
+    trained = {"networks": networks} if experiment.trains else {}
+    outcome = experiment.run(*rows, **trained, **settings)
     return Done(outcome, settings, round(time.perf_counter() - start, 3))
 
 
@@ -96,6 +105,7 @@ def _key(paper: Paper, experiment: Experiment, data: DataFolder, mode: Mode) -> 
         "source": _source(MODULES[paper.number]),
         "name": experiment.name,
         "settings": _settings(experiment, mode),
+        "networks": training_source() if experiment.trains else "",
         "files": {name: data.fingerprint(name) for name in experiment.files},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
