@@ -123,7 +123,7 @@ def test_pairs_judge_the_stated_confidence(risks):
         "b": pb.Predictions(right, high, pairs=True),
     }
     got = pb.compare(models, repair=False, resamples=20)
-    assert got.judged == "stated confidence"
+    assert got.judged == "confidence"
     assert got.event is None
     assert "overconfidence" in got["b"]
     assert got["b"]["ece"] == pb.calibration_error(right, high, lens=pb.Binary())

@@ -307,7 +307,7 @@ def test_wide_tables_are_split(world):
     page = comparison_page(compared)
     assert len(table(page, "summary").headers) <= 8
     assert all(len(table(page, "numbers", place).headers) <= 8 for place in (0, 1))
-    assert "grouping, at least" in table(page, "numbers", 1).headers
+    assert "hidden groups (at least)" in table(page, "numbers", 1).headers
     assert "bias-corrected temperature removes of the log loss" in texts(page)
     assert "hidden groups cost of the Brier score" in compared.to_text()
 

@@ -123,6 +123,11 @@ class Repair:
         return title_of(self.name)
 
     @property
+    def gloss(self) -> str:
+        """What the calibrator does."""
+        return METHODS[self.name][1].gloss
+
+    @property
     def corrects_groups(self) -> bool:
         """Whether it uses groups or features."""
         return bool(METHODS[self.name][0].needs)

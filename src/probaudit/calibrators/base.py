@@ -257,7 +257,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The checked rows to calibrate."""
         tolerance = sum_tolerance(P)
         check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
-        P = _two_dimensional(P) if self.n_features_in_ == 1 else _as_table(P)
+        P = self._columns(P)
         values = validate_data(
             self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
@@ -266,6 +266,17 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = np.zeros(len(values), np.int64)
         check_output_rows(values, codes, self.from_logits, tolerance)
         return Sample(values, self.from_logits, codes, np.ones(len(values)))
+
+    def _columns(self, P: Any) -> Any:
+        """The outputs as a table. One value per row is that of the second of two classes, also if
+        the fit had both columns."""
+        table = _as_table(P)
+        column = _two_dimensional(table)
+        if column is table or self.n_features_in_ == 1:
+            return column
+        if len(self.classes_) > 2:
+            return table
+        return with_first_column(as_numbers(column, "P"), 2, self.from_logits)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -344,7 +344,7 @@ class Comparison(Result):
         """The event that reliability diagrams show."""
         if self.event is not None:
             return f"the {self.judged}"
-        return "the stated answer" if self.pairs else "the most probable class"
+        return "the answer" if self.pairs else "the most probable class"
 
 
 @documents_row_options

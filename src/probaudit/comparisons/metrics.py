@@ -51,7 +51,7 @@ MORE = _by_name(
     Metric("calibration_loss", "calibration loss"),
     Metric("calibration_loss.relative", "of the log loss"),
     Metric("sharpness_gap", "sharpness gap"),
-    Metric("grouping_loss", "grouping, at least"),
+    Metric("grouping_loss", "hidden groups (at least)"),
     Metric("cost_risk", "your costs"),
 )
 MOST_COLUMNS = 6  # of a table

@@ -128,7 +128,7 @@ def _marked(cell: Cell) -> str:
 
 
 def _calibration(found: Comparison) -> Section:
-    answer = "the stated answer" if is_pairs(found) else "the most probable class"
+    answer = "the answer" if is_pairs(found) else "the most probable class"
     sharpness = {
         m: CalibrationSharpness.of_grid(
             found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
@@ -145,7 +145,7 @@ def _calibration(found: Comparison) -> Section:
 
 
 def _budgets(found: Comparison) -> Section:
-    headers = ("model", "total", "calibration", "grouping, at least", "the rest")
+    headers = ("model", "total", "calibration", "hidden groups (at least)", "the rest")
     rows = [
         (
             m,

@@ -265,7 +265,7 @@
     const range = block.querySelector("input[type=range]");
     const ratio = block.querySelector("input[type=number]");
     const cells = every(".result tbody tr", block).map((row) => every("td", row));
-    const [label, words] = every(".happens > *", block);
+    const [words, label] = every(".happens > *", block);
 
     const outputs = every(".result thead th", block).slice(1).map((cell) => cell.textContent);
     const rows = positions.flatMap((at) =>
