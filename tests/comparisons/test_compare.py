@@ -270,9 +270,10 @@ def test_words_of_a_clear_winner(found):
     grid = found.grids["cal"]
     says, right = rates(grid.outputs.sum() / grid.weight.sum(), found["cal"]["accuracy"])
     assert decision.sentence == (
-        f"Its log loss, {found['cal']['log_score']:.3f}, is {-gap:.3f} lower (95% interval "
-        f"{-gap.high:.3f} to {-gap.low:.3f}, {-gap / found['raw']['log_score']:.1%}) than that of "
-        f"'raw'. It says {says} on average and is right {right} of the time. The next best, 'mean' "
+        f"Its log loss, {found['cal']['log_score']:.3f}, is "
+        f"{-gap / found['raw']['log_score']:.1%} lower (by {-gap:.3f}, 95% interval "
+        f"{-gap.high:.3f} to {-gap.low:.3f}) than that of 'raw'. It predicts {says} on average and "
+        f"is right {right} of the time. The next best, 'mean' "
         f"({found['mean']['log_score']:.3f}), is clearly worse."
     )
     assert texts(found, "best_by_score") == [decision.text]

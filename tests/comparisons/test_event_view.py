@@ -69,7 +69,7 @@ def test_the_grids_and_the_words_are_of_the_event(risks, found):
     assert "risk too high" in text
     assert "overconfidence" not in text
     assert "Reliability diagrams of the probability of class yes" in page
-    assert "Calibration error by lens" in page
+    assert "Calibration error by event" in page
     plain = json.loads(found.to_json())
     assert (plain["event"], plain["judged"]) == ("yes", "probability of class yes")
     assert list(plain["lens_table"]) == ["class yes", "top label"]

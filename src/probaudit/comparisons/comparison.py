@@ -329,6 +329,7 @@ class Comparison(Result):
             },
             self.reference,
             lower={METRICS[name].label: METRICS[name].lower for name in known},
+            order=self.names,
         )
 
     def reliability(self) -> OverlaidReliability:

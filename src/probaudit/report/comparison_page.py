@@ -91,9 +91,10 @@ def _findings(found: Comparison, spell: Spelling) -> list[Block]:
 
 def _summary(found: Comparison) -> Section:
     forest, (first, *_) = found.forest(), tables(found.metrics)
+    wide = forest.picture().columns > 1
     blocks = [
         Figure("forest", {(): forest}),
-        Figure("overlaid", {(): found.reliability()}, large=forest.picture().columns > 1),
+        Figure("overlaid", {(): found.reliability()}, large=wide, direct=True),
         *_model_table(found, first, CAPTIONS[0]),
         Words(_marks_words(found)),
         *_findings(found, COMMANDS),
