@@ -340,7 +340,7 @@ def test_sharpness_against_the_reference(shared):
                 key,
             )
         words = (
-            f"calibration error of the confidence (CAL) {found.calibration:.4f}, loss of all"
+            f"calibration error (CAL) {found.calibration:.4f}, loss of all"
             f" classes (TOT) {found.total:.4f}"
         )
         assert words in found.picture().caption

@@ -117,7 +117,7 @@ def blind_temperature(case: Case) -> Finding | None:
 
 @rule(
     "Chidambaram & Ge 2024, Section 3",
-    looks_for="constant or few different confidences",
+    looks_for="constant or few different probabilities",
 )
 def few_confidences(case: Case) -> Finding | None:
     """One confidence for all rows (mean replacement), or a few (histogram binning), can be
@@ -322,7 +322,7 @@ def _worse_score(repair: Repair, raw: Repair) -> str:
 
 @rule(
     "Kirchenbauer, Oaks & Heim 2022, Section 5.1",
-    looks_for="repairs that help the top class and harm the next ones",
+    looks_for="repairs that help the most probable class and harm the next ones",
 )
 def top_better_rest_worse(case: Case) -> Finding | None:
     """Repairs that lower the top-1 error can leave other ranks miscalibrated, or make them so
@@ -345,8 +345,8 @@ def top_better_rest_worse(case: Case) -> Finding | None:
     )
     return Finding(
         "warning" if any(repair.recommended for repair in harmful) else "note",
-        f"Some repairs help the top class and harm the next ones. {listed[0].upper()}{listed[1:]}.",
-        clause="some repairs help the top class and harm the next ones",
+        f"Some repairs help the most probable class and harm the next ones. {capitalised(listed)}.",
+        clause="some repairs help the most probable class and harm the next ones",
         advice=(
             "If you use more than the most probable class, as for a short list or a ranking, "
             "compare the errors of the ranks too.",

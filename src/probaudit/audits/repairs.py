@@ -449,7 +449,7 @@ def _comment(
     """The comment on a calibrator in the report."""
     if name == CONTROL:
         return (
-            "control: gives every row the same confidence, which accuracy and the usual ECE cannot"
+            "control: gives every row the same probability, which accuracy and the usual ECE cannot"
             " detect; never recommended"
         )
     if name == recommended == "identity":

@@ -192,7 +192,7 @@ class CalibrationSharpness(Diagram):
 
     def _caption(self) -> str:
         words = "The band is what recalibration cannot remove: lack of sharpness. "
-        words += f"{capitalised(NAMES[self.score])}: calibration error of the confidence (CAL)"
+        words += f"{capitalised(NAMES[self.score])}: calibration error (CAL)"
         words += f" {number(self.calibration)}"
         if math.isfinite(self.low):
             words += f" (95% interval {number(self.low)} to {number(self.high)})"

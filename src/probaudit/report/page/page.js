@@ -184,6 +184,7 @@
     return window.vegaEmbed(created("div"), known.spec, { ...options, config: known.config });
   };
 
+  const WHOLE = "pre { white-space: pre-wrap; overflow: hidden; }"; // a picture does not scroll
   // The headline and the first section, which the browser draws from their markup.
   const firstScreen = async () => {
     const parts = [document.querySelector("header"), document.querySelector("main section")];
@@ -192,7 +193,7 @@
     const body = created("body");
     body.append(...parts.map((part) => part.cloneNode(true)));
     every("button, details", body).forEach((part) => part.remove());
-    const inside = [created("style", document.querySelector("style").textContent), body];
+    const inside = [created("style", `${document.querySelector("style").textContent}${WHOLE}`), body];
     const markup = inside.map((part) => new XMLSerializer().serializeToString(part)).join("");
     const open = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" data-theme="${theme()}">`;
     const drawing = `${open}<foreignObject width="100%" height="100%">${markup}</foreignObject></svg>`;
