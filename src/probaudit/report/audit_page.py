@@ -67,6 +67,7 @@ TIPS = {
     "class frequencies for every row; below 1 is better",
     "if calibrated": "the mean error of a calibrated model with the same outputs on as many rows",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
+    "p": "of this test alone, not corrected for the others",
     CORRECTED: "corrected for the number of tests in this table (Holm 1979)",
 }
 
