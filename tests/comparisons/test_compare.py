@@ -298,9 +298,10 @@ def test_words_within_chance(world):
     assert got.headline == "Choose either: 'a' and 'b' are tied."
     low, high = sorted([-gap.low, -gap.high] if gap < 0 else [gap.low, gap.high])
     assert got.decision.sentence == (
-        f"2,000 rows cannot tell them apart: the log loss of 'b' is {number(abs(gap), 3)} "
-        f"{'lower' if gap < 0 else 'higher'} (95% interval {number(low, 3)} to {number(high, 3)}, "
-        f"{percent(abs(gap) / got['a']['log_score'])}) than that of 'a'."
+        "2,000 rows cannot tell them apart: the log loss of 'b' is "
+        f"{percent(abs(gap) / got['a']['log_score'])} {'lower' if gap < 0 else 'higher'} "
+        f"(by {number(abs(gap), 3)}, 95% interval {number(low, 3)} to {number(high, 3)}) than that "
+        "of 'a'."
     )
     assert not rules(got) & {"against_reference", "accuracy_hides_it", "ece_and_score_disagree"}
     assert got.ranks["log_score"] == {"a": 1, "b": 1}

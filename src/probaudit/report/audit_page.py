@@ -433,6 +433,7 @@ def _methods(audit: Audit) -> Section:
     others = [finding for finding in audit.findings if finding.rule not in shown]
     unchecked = {"calibrated_but_not_for_all"} if audit.budget is None else set()
     unchecked |= set() if audit.groups else {"miscalibrated_group"}
+    unchecked |= {"miscalibrated_class", "top_better_rest_worse"} if is_pairs(audit) else set()
     checked = "; ".join(x for name, x in audit.pitfall_rules.items() if name not in unchecked)
     blocks: list[Block] = [FindingList(others, audit.spelling), Words(f"Checked: {checked}.")]
     blocks += [Words(text) for text in _missing(audit)]
