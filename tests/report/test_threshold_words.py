@@ -45,6 +45,8 @@ def test_acting_before_and_after_recalibration():
         "acting on all rows (600)."
     )
     assert found.words(2).startswith("Recalibrating does not change the cost: 200 per 1,000 rows. ")
+    free = Acting({"original": points([0.9, 0.1], [1, 0]), "recalibrated": BEFORE}, "class 1")
+    assert free.words(1).startswith("Recalibrating raises the cost from 0 to 400 per 1,000 rows.")
     worse = Acting({"original": AFTER, "recalibrated": BEFORE}, "class 1")
     assert worse.words(0).startswith("Recalibrating raises the cost by 100%, from 200 to 400 per ")
     assert table_rows(found, [0, 2]) == [

@@ -130,10 +130,11 @@ def audit(
     given: Any = {"features": features, "columns": columns, **options}
     if (source := as_source(y_true, y_proba, **given)) is not None:
         found = audit_source(source, passing=Passing(threads=threads), **choices)
+        names: tuple[str, ...] = ("pb.read(...)",)  # calibrators need rows in memory
     else:
         rows = rows_of(y_true, y_proba, **given)
         found = audit_rows(rows, features=features, threads=threads, **choices)
-    names = ("rows",) if y_proba is None else ("y_true", "y_proba")
+        names = ("rows",) if y_proba is None else ("y_true", "y_proba")
     return replace(found, spelling=Calls.of(names, options))
 
 

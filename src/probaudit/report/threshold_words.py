@@ -87,13 +87,13 @@ class Threshold(ABC):
             text = f"The cost is {text}"
         else:
             start = self.cost(before[0], k)
-            change = cost / start - 1 if start > 0 else 0.0
-            if abs(change) < LEAST_CHANGE:
+            change, same = cost - start, self.rows(start) == self.rows(cost)
+            if same or abs(change) < LEAST_CHANGE * start:
                 text = f"Recalibrating does not change the cost: {text}"
             else:
                 how = "cuts" if change < 0 else "raises"
-                text = f"from {self.rows(start):,} to {text}"
-                text = f"Recalibrating {how} the cost by {whole_percent(abs(change))}, {text}"
+                share = f" by {whole_percent(abs(change) / start)}," if start > 0 else ""
+                text = f"Recalibrating {how} the cost{share} from {self.rows(start):,} to {text}"
         return f"{text}{self._against_constant(last, k)}"
 
     def _against_constant(self, one: OperatingPoints, k: int) -> str:
