@@ -117,6 +117,7 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "labelFontSize": 12,
             "labelLimit": 400,
             "symbolStrokeWidth": 0,
+            "labelOffset": 8,  # beside the symbols of lines, which are wider than others
         },
         "title": {
             "color": ink,
@@ -134,8 +135,8 @@ def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -
     return {"$schema": SCHEMA, "config": configured(theme == "dark")} | spec(picture, width=width)
 
 
-AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"
-DASHES = "M-1,-0.2L-0.2,-0.2L-0.2,0.2L-1,0.2ZM0.2,-0.2L1,-0.2L1,0.2L0.2,0.2Z"
+AREA, LINE_SHAPE = "square", "M-1.6,-0.18h3.2v0.36h-3.2Z"
+DASHES = "".join(f"M{x},-0.14h0.72v0.28h-0.72Z" for x in (-1.6, -0.36, 0.88))
 RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.55,0A.55,.55,0,1,0,.55,0A.55,.55,0,1,0,-.55,0Z"
 
 

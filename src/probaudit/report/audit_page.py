@@ -177,7 +177,7 @@ def _reliability(audit: Audit) -> Section | None:
     )
     if _is_constant(audit):
         return None
-    return Section("calibration", "Reliability", [reliability(audit)], lead)
+    return Section("calibration", "Reliability in detail", [reliability(audit)], lead)
 
 
 def _scores(audit: Audit) -> list[Block]:
@@ -392,6 +392,11 @@ def _repairs(audit: Audit) -> Section | None:
     caption += ". Bold: recommended" if marked else ""
     if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
         caption += "; its gain is corrected for having been chosen"
+    if any(repair.words.startswith(("tied", "worse")) for repair in ordered):
+        caption += (
+            ". Worse than the best: the 95% interval of the paired difference in log loss is "
+            "above 0; tied: it includes 0"
+        )
     table = Table(caption, (*headers, ""), rows, (0, 7), marked)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     best = ordered[marked[0]].title if marked else ""
