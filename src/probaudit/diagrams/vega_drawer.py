@@ -250,6 +250,7 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
             "grid": False,
             "ticks": False,
             "labelLimit": WIDEST_NAME,
+            "labelPadding": 7,  # half of a point at the edge
             "labelOverlap": False,
         }
         if side == "x" and max(map(len, axis.categories), default=0) * LETTER > room / len(
@@ -258,10 +259,19 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
             shown |= {"labelAngle": -40, "labelAlign": "right"}
         shown["labelExpr"] = f"{json.dumps(list(axis.categories))}[datum.value]"
     if axis.percent:
-        shown["format"] = ".0%" if domain[1] - domain[0] >= 0.05 else ".1%"
+        shown["format"] = f".{_percent_decimals(domain[1] - domain[0])}%"
     elif axis.scale == "linear" and max(map(abs, domain)) >= 1e5:
         shown["format"] = "~s"
     return {"type": "quantitative", "scale": scale, "axis": shown}
+
+
+def _percent_decimals(length: float) -> int:
+    """Decimals that distinguish ten ticks of an axis.
+
+    >>> [_percent_decimals(length) for length in (1.0, 0.1, 0.05, 0.004)]
+    [0, 0, 1, 2]
+    """
+    return max(0, math.ceil(-math.log10(length)) - 1)
 
 
 def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:

@@ -395,14 +395,9 @@
   };
 
   // Lines of code break between words, not at hyphens; a long path breaks after a slash.
-  const breakable = (word) => {
-    const span = created("span");
-    word.split(/(?<=\/)/).forEach((part) => span.append(part, document.createElement("wbr")));
-    return span;
-  };
   every("code").forEach((code) => {
-    const parts = code.textContent.split(/(\s+)/);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? breakable(part) : part)));
+    const parts = code.textContent.split(/(\s+|(?<=\/))/).filter(Boolean);
+    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
   });
 
   const resized = new ResizeObserver((entries) => {
@@ -414,8 +409,10 @@
     });
   });
   resized.observe(document.querySelector("main"));
-  // the numbers of a square chart stand beside it
-  every(".body > figure.large > .numbers").forEach((numbers) => (numbers.open = !narrow.matches));
+  // numbers that have room beside a square chart, or below a few classes
+  const withRoom = (numbers) =>
+    numbers.matches(".large > *") || (numbers.matches("[data-opens] > *") && every("tbody tr", numbers).length <= 8);
+  every(".body > figure > .numbers").filter(withRoom).forEach((numbers) => (numbers.open = !narrow.matches));
   every("figure[data-opens]").forEach((figure) =>
     figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
   );
@@ -448,10 +445,10 @@
     opened.forEach((fold) => (fold.open = true));
     redraw(onPaper);
   });
-  addEventListener("afterprint", async () => {
+  addEventListener("afterprint", () => {
     opened.forEach((fold) => (fold.open = false));
-    await redraw(() => undefined);
     printing = false;
+    setTimeout(() => redraw(() => undefined)); // the layout is still that of the paper
   });
   document.getElementById("print").addEventListener("click", () => window.print());
   document.getElementById("theme").addEventListener("click", () => {
