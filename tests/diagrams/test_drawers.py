@@ -343,6 +343,49 @@ def test_the_first_category_is_on_top():
     assert vega_drawer.spec(EVERYTHING)["concat"][2]["encoding"]["y"]["scale"]["reverse"] is True
 
 
+def test_the_decision_curve_shows_all_thresholds_and_its_band():
+    outputs = np.full(400, 0.3)  # useful up to 0.3 only
+    found = diagrams.net_benefit.decision_curve_diagram(TWO.y, outputs)
+    (panel,) = found.picture().panels
+    (band,) = (mark for mark in panel.marks if isinstance(mark, Band))
+    assert panel.extent("x") == (0.0, 1.0)
+    assert panel.extent("y")[1] > band.high.max()
+    few = diagrams.net_benefit.decision_curve_diagram(TWO.y, outputs, thresholds=[0.1, 0.2])
+    assert 0.2 < few.picture().panels[0].extent("x")[1] < 0.25
+
+
+def test_probabilities_are_in_percent():
+    names = ("reliability_diagram", "smooth_calibration_diagram", "grouping_diagram")
+    for name in names:
+        found = CALLS[name](getattr(diagrams, name))
+        panel = found.picture().panels[0]
+        assert panel.x.percent
+        assert panel.y.percent
+        assert {"predicted", "observed"} <= set(found.percents)
+
+
+def test_ticks_of_a_short_axis_differ():
+    marks = (Points(np.array([-0.002, 0.002]), np.array([0.0, 1.0])),)
+    axes = Axis("gain", percent=True), Axis("y", percent=True)
+    drawn = vega_drawer.spec(Picture((Panel(marks, *axes),), "t", "d"))
+    assert drawn["encoding"]["x"]["axis"]["format"] == ".2%"
+    assert drawn["encoding"]["y"]["axis"]["format"] == ".0%"
+
+
+def test_dashed_lines_are_dashed_in_the_legend():
+    dashed = Line(X, Y, dashed=True, role="reference", name="same decision")
+    solid = Line(X, Y, role="model", name="model")
+    drawn = vega_drawer.spec(Picture((Panel((dashed, solid), Axis("x"), Axis("y")),), "t", "d"))
+    entry = drawn["layer"][-1]["encoding"]
+    assert entry["color"]["scale"]["range"] == [
+        palette.colour("reference"),
+        palette.colour("model"),
+    ]
+    dashes, line = entry["shape"]["scale"]["range"]
+    assert dashes.count("Z") == 3
+    assert line.count("Z") == 1
+
+
 def test_widths():
     one = Picture(EVERYTHING.panels[:1], "One", "one")
     assert vega_drawer.spec(one, width="container")["width"] == "container"

@@ -94,6 +94,13 @@ def test_every_chart_has_a_description_and_a_table(opened):
         assert figure.locator("details tbody tr").count() >= 1
 
 
+def test_numbers_stand_beside_a_large_chart(browser, report):
+    for width, shown in ((1280, True), (390, False)):
+        opened = Opened(browser, report, viewport={"width": width, "height": 900})
+        assert opened.page.locator("#reliability tbody").is_visible() == shown
+        opened.page.context.close()
+
+
 def test_controls_change_the_chart_and_its_table(opened):
     figure = opened.page.locator("#reliability")
     figure.scroll_into_view_if_needed()
@@ -176,8 +183,28 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser, report):
     assert phone.said == []
 
 
+ON_PAPER = """() => matchMedia("print").addEventListener("change", (print) => {
+  if (print.matches) window.onPaper = [...document.querySelectorAll(".chart svg")]
+    .filter((svg) => svg.clientWidth)
+    .map((svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width);
+})"""
+
+
 def test_printing(opened):
+    """Charts are drawn for the width of their column on paper, and again for the screen."""
+    widths = "all => all.map(svg => svg.viewBox.baseVal.width)"
+    on_screen = opened.page.locator("main > section:not(:has(.fold)) .chart svg")
+    before = on_screen.evaluate_all(widths)
+    opened.page.evaluate(ON_PAPER)
     pdf = opened.page.pdf(format="A4")
+    scales = opened.page.evaluate("window.onPaper")
+    assert len(scales) >= len(before)
+    assert min(scales) * 12 * 0.75 >= 7  # pt of labels with 12 px
+    for _ in range(50):  # until the charts are drawn again
+        if (after := on_screen.evaluate_all(widths)) == before:
+            break
+        opened.page.wait_for_timeout(100)
+    assert after == before
     assert pdf.startswith(b"%PDF")
     assert len(pdf) > 50_000
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from .bins import FEW, bins_for, few_rows
 from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
-BINS = 10
+BINS = 15  # as in the ECE
 LEAST_SHARE, LEAST_GAP = 0.02, 0.05  # of the rows, for a bin to be named, and its gap
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
 ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}

@@ -176,7 +176,7 @@ class DecisionRegions(Diagram):
             f"{self.decisions[j]} {_range_words(start, stop)}"
             for j, start, stop in zip(self.regions, ends[:-1], ends[1:], strict=True)
         )
-        x = Axis(f"probability of {self.classes[1]}", 0.0, 1.0)
+        x = Axis(f"probability of {self.classes[1]}", 0.0, 1.0, percent=True)
         return Panel(tuple(marks), x, Axis("rows", 0.0, high * 1.36, percent=True), title=title)
 
     def _decided(self) -> Panel:

@@ -10,7 +10,7 @@ from .picture import CONTEXT, Band, Line, Panel, Picture, Text
 
 STEPS = 60  # places along the x axis at which a label is tried
 LETTER = 0.021  # width of a character, as a share of a narrow panel
-LINE = 0.05  # height of a label, as a share of the panel
+LINE = 0.07  # height of a label, as a share of a low panel
 GAP = 0.02  # between a label and the curves around it
 ENOUGH = 0.08  # of room around a label
 APART = 0.04  # mean distance of another curve, so that it is clear which one a label belongs to

@@ -26,6 +26,8 @@ class GroupingDiagram(GroupingRates, Diagram):
     greater the grouping loss. Regions whose rates do not differ significantly from that of their
     bin are grey."""
 
+    percents = ("predicted in the bin", "observed in the bin", "predicted", "observed", LOW, HIGH)
+
     @classmethod
     def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:
         """From a grouping loss of a single event."""
@@ -41,15 +43,15 @@ class GroupingDiagram(GroupingRates, Diagram):
         """Regions, each with its bin."""
         return {
             "bin": self.region_bin + 1,
-            "rows of the bin": self.rows[self.region_bin],
-            "predicted in the bin": self.stated[self.region_bin],
-            "observed in the bin": self.observed[self.region_bin],
             "rows": self.region_rows,
             "predicted": self.region_stated,
             "observed": self.region_observed,
             LOW: self.region_low,
             HIGH: self.region_high,
             "differs from its bin": self.region_differs,
+            "rows of the bin": self.rows[self.region_bin],
+            "predicted in the bin": self.stated[self.region_bin],
+            "observed in the bin": self.observed[self.region_bin],
         }
 
     def picture(self) -> Picture:
@@ -63,11 +65,11 @@ class GroupingDiagram(GroupingRates, Diagram):
         )
         curve = Line(stated, observed, role="observed", name="bins", detail=detail)
         bins = Points(stated, observed, role="observed", detail=detail)
-        x = Axis("predicted probability", 0.0, 1.0)
+        x = Axis("predicted probability", 0.0, 1.0, percent=True)
         above = Panel(
             (Rule(role="reference"), *self._region_marks(), curve, bins),
             x,
-            Axis("observed rate", 0.0, 1.0),
+            Axis("observed rate", 0.0, 1.0, percent=True),
             square=True,
         )
         y = Axis("rows", 0.0, percent=True)

@@ -103,7 +103,7 @@ class LensTable(Diagram):
             share=0.7,
         )
         caption = "Lines: 95% intervals of the error of the population. "
-        caption += f"{capitalised(self.definition)}."
+        caption += f"{capitalised(self.definition)}; with other bins, as in the ECE, errors differ."
         title = "Calibration error by event"
         return Picture((panel,), title, self._description(), caption)
 

@@ -17,11 +17,10 @@ from ..scoring.events import EventTable
 from ..text import whole_percent
 from .before_after import ROLES
 from .diagram import HIGH, LOW, Diagram, stacked
-from .picture import Axis, Band, Line, Mark, Panel, Picture
+from .picture import MARGIN, Axis, Band, Line, Mark, Panel, Picture
 from .reliability import event_name
 
 SHOWN_LOSS = 0.25  # below 0, as a share of the event rate
-WORTH = 0.01  # share of the event rate from which a net benefit is drawn as one
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +65,10 @@ class DecisionCurves(Diagram):
                 marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
             detail = {"threshold": t, "net benefit": curve.net_benefit}
             marks.append(Line(t, curve.net_benefit, role=role, name=name, detail=detail))
-        useful = np.any(
-            [curve.net_benefit > WORTH * rate for curve in (*self.curves.values(),)], axis=0
-        )
-        last = float(t[useful].max(initial=float(t[0])))
-        right = min(1.0, 1.15 * max(last, rate))
+        right = min(1.0, (1 + MARGIN) * float(t.max()))
         across = Axis(f"decision threshold, probability of {self.event}", 0.0, right, percent=True)
-        up = Axis("net benefit", -SHOWN_LOSS * rate, rate)
+        top = max(rate, *(float(np.nanmax(mark.values("y"))) for mark in marks))
+        up = Axis("net benefit", -SHOWN_LOSS * rate, (1 + MARGIN) * top)
         caption = (
             "Events acted on per row, less false alarms weighted by the odds of the threshold. "
             "Useful where it is above both grey lines."

@@ -72,8 +72,9 @@ class OverlaidReliability(Diagram):
                 Line(x, y, role=role, name=model),
                 Points(x, y, size=size, role=role, name=model, detail=detail),
             ]
-        across = Axis(f"predicted probability of {self._event}", 0, 1)
-        panel = Panel(tuple(marks), across, Axis("observed rate", 0, 1), square=True)
+        across = Axis(f"predicted probability of {self._event}", 0, 1, percent=True)
+        up = Axis("observed rate", 0, 1, percent=True)
+        panel = Panel(tuple(marks), across, up, square=True)
         caption = (
             "Dashed: calibrated; below it, predictions are too high. Larger points: more rows."
         )

@@ -29,6 +29,7 @@ from .diagram import HIGH, LOW, SHARE, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
+RANGE_LOW, RANGE_HIGH = "95% range if calibrated, low", "95% range if calibrated, high"
 NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
 
@@ -52,7 +53,7 @@ class Reliability(Diagram):
         95% range of the regression of a calibrated model.
     """
 
-    percents = (SHARE,)
+    percents = ("from", "to", SHARE, "predicted", "observed", LOW, HIGH, RANGE_LOW, RANGE_HIGH)
 
     stated: np.ndarray
     observed: np.ndarray
@@ -120,8 +121,8 @@ class Reliability(Diagram):
     def columns(self) -> dict[str, np.ndarray]:
         words = {"high": "too high", "low": "too low", "": ""}
         return self.bin_columns() | {
-            "95% range if calibrated, low": self.chance_low,
-            "95% range if calibrated, high": self.chance_high,
+            RANGE_LOW: self.chance_low,
+            RANGE_HIGH: self.chance_high,
             "predictions": np.array([words[kind] for kind in self.verdict], object),
         }
 
@@ -131,18 +132,19 @@ class Reliability(Diagram):
             "from": self.left,
             "to": self.right,
             "rows": self.rows,
-            SHARE: self.share,
             "predicted": self.stated,
             "observed": self.observed,
             LOW: self.low,
             HIGH: self.high,
+            SHARE: self.share,
         }
 
     def panel(
         self, *, names: bool = True, title: str = "", x: str = "", y: str = "observed"
     ) -> Panel:
         """The panel of rates, without the histogram."""
-        return Panel(tuple(self._marks(names)), Axis(x, 0, 1), Axis(y, 0, 1), title, square=True)
+        across, up = Axis(x, 0, 1, percent=True), Axis(y, 0, 1, percent=True)
+        return Panel(tuple(self._marks(names)), across, up, title, square=True)
 
     def picture(self) -> Picture:
         above = self.panel()
@@ -151,7 +153,7 @@ class Reliability(Diagram):
         bars = Bars(left, right, np.zeros(len(rows)), rows, role="density", detail=detail)
         below = Panel(
             (bars,),
-            Axis(f"predicted probability of {self.event}", 0, 1),
+            Axis(f"predicted probability of {self.event}", 0, 1, percent=True),
             Axis("rows", low=0),
             share=0.3,
             histogram=True,

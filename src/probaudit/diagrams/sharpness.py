@@ -178,7 +178,8 @@ class CalibrationSharpness(Diagram):
         curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
         gap = Band(x, low, high, role="over", name="lack of sharpness (gap × density)")
         marks = (gap, Rule(role="reference"), curve)
-        return Panel(marks, Axis("", 0, 1), Axis("accuracy", 0, 1), title)
+        across, up = Axis("", 0, 1, percent=True), Axis("accuracy", 0, 1, percent=True)
+        return Panel(marks, across, up, title)
 
     def density_panel(self) -> Panel:
         """The density of confidences."""
@@ -187,7 +188,7 @@ class CalibrationSharpness(Diagram):
         edge = Line(
             x, self.density, role="density", detail={"confidence": x, "density": self.density}
         )
-        across = Axis(f"confidence in {self.event}", 0, 1)
+        across = Axis(f"confidence in {self.event}", 0, 1, percent=True)
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:

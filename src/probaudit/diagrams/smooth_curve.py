@@ -37,6 +37,8 @@ class SmoothCalibration(Diagram):
         is no curve where no rows are near.
     """
 
+    percents = ("predicted", "observed", LOW, HIGH)
+
     stated: np.ndarray
     observed: np.ndarray
     low: np.ndarray
@@ -105,14 +107,15 @@ class SmoothCalibration(Diagram):
         curve = Line(x, observed, role="observed", name="observed", detail=detail)
         above = Panel(
             (band, Rule(role="reference"), curve),
-            Axis("", 0, 1),
-            Axis("observed", 0, 1),
+            Axis("", 0, 1, percent=True),
+            Axis("observed", 0, 1, percent=True),
             square=True,
         )
         filled = Band(x, np.where(np.isnan(x), np.nan, 0.0), density, role="density")
         edge = Line(x, density, role="density", detail={"predicted": x, "density": density})
-        axes = Axis(f"predicted probability of {self.event}", 0, 1), Axis("density", low=0)
-        below = Panel((filled, edge), *axes, share=0.3, histogram=True)
+        across = Axis(f"predicted probability of {self.event}", 0, 1, percent=True)
+        up = Axis("density", low=0)
+        below = Panel((filled, edge), across, up, share=0.3, histogram=True)
         return Picture(
             (above, below),
             f"Smooth calibration curve of {self.event}",

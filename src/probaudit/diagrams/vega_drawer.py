@@ -117,6 +117,7 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "labelFontSize": 12,
             "labelLimit": 400,
             "symbolStrokeWidth": 0,
+            "labelOffset": 8,  # beside the symbols of lines, which are wider than others
         },
         "title": {
             "color": ink,
@@ -134,8 +135,8 @@ def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -
     return {"$schema": SCHEMA, "config": configured(theme == "dark")} | spec(picture, width=width)
 
 
-AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"
-DASHES = "M-1,-0.2L-0.2,-0.2L-0.2,0.2L-1,0.2ZM0.2,-0.2L1,-0.2L1,0.2L0.2,0.2Z"
+AREA, LINE_SHAPE = "square", "M-1.6,-0.18h3.2v0.36h-3.2Z"
+DASHES = "".join(f"M{x},-0.14h0.72v0.28h-0.72Z" for x in (-1.6, -0.36, 0.88))
 RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.55,0A.55,.55,0,1,0,.55,0A.55,.55,0,1,0,-.55,0Z"
 
 
@@ -254,6 +255,7 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
             "grid": False,
             "ticks": False,
             "labelLimit": WIDEST_NAME,
+            "labelPadding": 7,  # half of a point at the edge
             "labelOverlap": False,
         }
         if side == "x" and max(map(len, axis.categories), default=0) * LETTER > room / len(
@@ -262,10 +264,19 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
             shown |= {"labelAngle": -40, "labelAlign": "right"}
         shown["labelExpr"] = f"{json.dumps(list(axis.categories))}[datum.value]"
     if axis.percent:
-        shown["format"] = ".0%" if domain[1] - domain[0] >= 0.05 else ".1%"
+        shown["format"] = f".{_percent_decimals(domain[1] - domain[0])}%"
     elif axis.scale == "linear" and max(map(abs, domain)) >= 1e5:
         shown["format"] = "~s"
     return {"type": "quantitative", "scale": scale, "axis": shown}
+
+
+def _percent_decimals(length: float) -> int:
+    """Decimals that distinguish ten ticks of an axis.
+
+    >>> [_percent_decimals(length) for length in (1.0, 0.1, 0.05, 0.004)]
+    [0, 0, 1, 2]
+    """
+    return max(0, math.ceil(-math.log10(length)) - 1)
 
 
 def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:

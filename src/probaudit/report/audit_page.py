@@ -188,7 +188,7 @@ def _reliability(audit: Audit) -> Section | None:
     )
     if _is_constant(audit):
         return None
-    return Section("calibration", "Reliability", [reliability(audit)], lead)
+    return Section("calibration", "Reliability in detail", [reliability(audit)], lead)
 
 
 def _scores(audit: Audit) -> list[Block]:
@@ -415,6 +415,11 @@ def _repairs(audit: Audit) -> Section | None:
     caption += ". Bold: recommended" if marked else ""
     if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
         caption += "; its gain is corrected for having been chosen"
+    if any("tied" in one.words or "worse" in one.words for one in ordered):
+        caption += (
+            ". Worse than the best: the 95% interval of the paired difference in log loss is "
+            "above 0; tied: it includes 0"
+        )
     tips = {one.title: one.gloss for one in ordered}
     table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."

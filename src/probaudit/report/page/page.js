@@ -15,6 +15,8 @@
     Object.assign(document.createElement(name), { textContent: text }, more);
 
   const theme = () => root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const narrow = matchMedia("(max-width: 63.99rem)");
+  let printing = false;
 
   // ---- charts
 
@@ -54,20 +56,24 @@
   };
 
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
-  // a narrow screen.
-  const fitted = (spec, room, large) => {
+  // a narrow screen. Each category is a line in px high, given the number of them.
+  const fitted = (spec, room, large, line = () => 26) => {
     const found = structuredClone(spec);
     unpack(found);
     const panels = found.concat || [found];
     const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
-    const most = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
+    const widest = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
     const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
-    const width = Math.floor(Math.min(room, most) / columns) - beside - (columns === 1 ? 0 : 14);
+    const small = printing && large !== "large" && panels[0].height === panels[0].width;
+    const limit = !small ? Infinity : columns > 1 ? 135 : 215;
+    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
-      // categories keep the height of a line each
-      const taller = panel.encoding.y.axis.values ? 1 : Math.min(large === "large" ? 2 : 1.35, Math.max(0.75, ratio));
-      panel.height = Math.round(panel.height * taller);
+      const categories = panel.encoding.y.axis.values;
+      const square = panel.height === panel.width;
+      const most = square || large === "large" ? 2 : printing ? 0.85 : 1.35;
+      panel.height = Math.round(panel.height * Math.min(most, Math.max(square ? 0.5 : 0.75, ratio)));
+      if (categories) panel.height = Math.round(categories.length * line(categories.length));
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
@@ -78,7 +84,8 @@
           axis.labelLimit = beside - 22; // of a single word
           if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
         }
-        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
+        const tick = length < 260 ? 80 : length < 420 ? 60 : 75; // px
+        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
@@ -88,6 +95,7 @@
         const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
         named.legend.labelLimit = across - 30;
+        if (printing && large === "large") Object.assign(named.legend, { orient: "right", columns: 1 });
       });
     });
     if (found.concat) found.columns = columns;
@@ -103,7 +111,13 @@
     return spec;
   };
 
-  const show = async (figure) => {
+  // Lines are close on paper, and fill the height of a diagram that stands beside them.
+  const lineOf = (figure) => (count) => {
+    if (printing) return 21;
+    return figure.dataset.opens && !narrow.matches ? Math.max(26, Math.min(44, 460 / count)) : 26;
+  };
+
+  const show = async (figure, room = figure.querySelector(".chart").clientWidth) => {
     const choice = chosen(figure);
     const variant = figures[figure.id][choice];
     const chart = figure.querySelector(".chart");
@@ -112,15 +126,15 @@
     figure.querySelector(".chart-title").textContent = variant.title;
     tabulate(figure.querySelector(".numbers table"), variant.columns);
     if (figure.drawn) figure.drawn.finalize();
-    figure.room = chart.clientWidth || 620; // a folded section has no width
-    const draw = async (room) => {
-      const spec = marked(figure, fitted(variant.spec, room, sizeOf(figure)));
+    figure.room = room || 620; // a folded section has no width
+    const draw = async (width) => {
+      const spec = marked(figure, fitted(variant.spec, width, sizeOf(figure), lineOf(figure)));
       figure.drawn = await window.vegaEmbed(chart, spec, options);
       return chart.querySelector("svg");
     };
     let svg = await draw(figure.room);
-    const excess = svg.viewBox.baseVal.width - chart.clientWidth;
-    if (chart.clientWidth && excess > 0) {
+    const excess = svg.viewBox.baseVal.width - room;
+    if (room && excess > 0) {
       figure.drawn.finalize();
       svg = await draw(figure.room - excess - 2); // labels took more room than estimated
     }
@@ -357,7 +371,6 @@
 
   const links = new Map(every("nav a").map((link) => [document.getElementById(link.hash.slice(1)), link]));
   const list = document.querySelector("nav details");
-  const narrow = matchMedia("(max-width: 63.99rem)");
   let target = null; // the section that the reader chose, until the next scroll by hand
 
   const mark = () => {
@@ -407,17 +420,13 @@
   };
 
   // Lines of code break between words, not at hyphens; a long path breaks after a slash.
-  const breakable = (word) => {
-    const span = created("span");
-    word.split(/(?<=\/)/).forEach((part) => span.append(part, document.createElement("wbr")));
-    return span;
-  };
   every("code").forEach((code) => {
-    const parts = code.textContent.split(/(\s+)/);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? breakable(part) : part)));
+    const parts = code.textContent.split(/(\s+|(?<=\/))/).filter(Boolean);
+    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
   });
 
   const resized = new ResizeObserver((entries) => {
+    if (printing) return;
     arrange();
     entries.map((entry) => entry.target.closest("figure")).forEach((figure) => {
       const width = figure?.querySelector(".chart").clientWidth;
@@ -425,6 +434,10 @@
     });
   });
   resized.observe(document.querySelector("main"));
+  // numbers that have room beside a square chart, or below a few classes
+  const withRoom = (numbers) =>
+    numbers.matches(".large > *") || (numbers.matches("[data-opens] > *") && every("tbody tr", numbers).length <= 8);
+  every(".body > figure > .numbers").filter(withRoom).forEach((numbers) => (numbers.open = !narrow.matches));
   every("figure[data-opens]").forEach((figure) =>
     figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
   );
@@ -436,12 +449,32 @@
     }
   })();
 
+  // On paper a chart has the width of its column in px, so that its text is not scaled down. The
+  // browser waits for promises that are settled at once, as those of drawing are, before it prints.
+  const widths = {
+    ".wide-left figure": 405,
+    ".columns figure": 340,
+    "[data-opens]": 690,
+    ".half": 330,
+    ".large": 500,
+    figure: 690,
+  };
+  const onPaper = (figure) => widths[Object.keys(widths).find((kind) => figure.matches(kind))];
+  const redraw = async (width) => {
+    for (const figure of every("figure[id]")) await show(figure, width(figure));
+  };
   let opened = [];
   addEventListener("beforeprint", () => {
+    printing = true;
     opened = every(".fold:not([open])");
     opened.forEach((fold) => (fold.open = true));
+    redraw(onPaper);
   });
-  addEventListener("afterprint", () => opened.forEach((fold) => (fold.open = false)));
+  addEventListener("afterprint", () => {
+    opened.forEach((fold) => (fold.open = false));
+    printing = false;
+    setTimeout(() => redraw(() => undefined)); // the layout is still that of the paper
+  });
   document.getElementById("print").addEventListener("click", () => window.print());
   document.getElementById("theme").addEventListener("click", () => {
     root.dataset.theme = theme() === "dark" ? "light" : "dark";
