@@ -638,8 +638,8 @@ def test_names_and_titles_are_whole_in_80_columns():
         "calibration",
         "log loss",
         "sharpness",
-        "grouping,",
-        "at least",
+        "hidden",
+        "(at least)",
         "costs",
         "rank",
     ):
