@@ -197,9 +197,11 @@ def linked_scores(
 
 def _checked_links(s: np.ndarray, h: Link, g: Link, argument: str) -> np.ndarray:
     """h(s) and g(s), or an error that names the argument."""
-    both = [np.asarray(link(s), np.float64) for link in (h, g)]
-    if any(one.shape != s.shape for one in both):
-        raise InputError(argument, "must return an array like its argument")
+    both = np.empty((2, len(s)))
+    for k, (name, link) in enumerate((("link", h), (argument, g))):
+        if np.shape(found := link(s)) != s.shape:
+            raise InputError(name, "must return an array like its argument", np.shape(found))
+        both[k] = found
     if not (np.min(both) >= -1e-12 and np.max(both) <= 1 + 1e-12):
         rule = "must give probabilities; without `other`, max(0, 2s - 1) <= h(s) <= min(1, 2s)"
         raise InputError(argument, rule, f"{np.min(both):.6g} to {np.max(both):.6g}")
