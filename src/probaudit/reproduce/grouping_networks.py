@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.resampling import percentile
+from ..calibration.resampling import draw_counts, percentile
 from ..calibration.views import lens_rows
 from ..choices.lenses import TopLabel
 from ..choices.partitions import EqualWidth
@@ -52,12 +52,9 @@ def images(networks: Networks, recipe: Recipe, name: str, severity: int) -> Pred
         return networks.outputs(recipe, corruption=name, severity=severity)
     each = [networks.outputs(recipe, corruption=kind, severity=severity) for kind in KINDS]
     labels = each[0].codes
-    kind, row = (
-        np.random.default_rng(0).integers(0, len(KINDS), len(labels)),
-        np.arange(len(labels)),
-    )
+    kind = np.random.default_rng(0).integers(0, len(KINDS), len(labels))
     logits, features = (
-        np.stack([np.asarray(getattr(one, part)) for one in each])[kind, row]
+        np.stack([np.asarray(getattr(one, part)) for one in each])[kind, np.arange(len(labels))]
         for part in ("probs", "features")
     )
     columns = {"corruption": np.array(KINDS)[kind]}
@@ -254,13 +251,12 @@ def group_differences(data: Predictions, resamples: int) -> dict[str, Estimate]:
     names, group = np.unique(np.asarray((data.columns or {})["corruption"]), return_inverse=True)
     counts = np.zeros((BINS, len(names), 2))
     np.add.at(counts, (bins, group, shown.view.labels.astype(int)), 1)
-    rng, n = np.random.default_rng(0), len(bins)
-    drawn = rng.multinomial(n, counts.ravel() / n, resamples).reshape(-1, *counts.shape)
-    values = _differences(counts)
-    ends = np.quantile(_differences(drawn), [0.025, 0.975], axis=0)
+    shares = counts.ravel() / len(bins)
+    drawn = draw_counts(len(bins), shares, resamples, seed=0).reshape(-1, *counts.shape)
+    ends = map(percentile, _differences(drawn).T)
     return {
         str(name): Estimate(value, low=low, high=high)
-        for name, value, low, high in zip(names, values, *ends, strict=True)
+        for name, value, (low, high) in zip(names, _differences(counts), ends, strict=True)
     }
 
 

@@ -35,16 +35,12 @@ def published_loss(
 ) -> GroupingLoss:
     """The estimate of the authors' code; the split is theirs unless given."""
     test = published_split(world.scores, bins) if split is None else split
+    return _loss(world, bins=bins, regions=regions, split=test, **PROTOCOL)
+
+
+def _loss(world: GroupedWorld, **choices: Any) -> GroupingLoss:
     return grouping_loss(
-        world.y,
-        world.scores,
-        world.features,
-        lens=Binary(),
-        bins=bins,
-        regions=regions,
-        split=test,
-        interval=None,
-        **PROTOCOL,
+        world.y, world.scores, world.features, lens=Binary(), interval=None, **choices
     )
 
 
@@ -89,15 +85,7 @@ def figure_4(trials: int, ratios: Sequence[int], bins: Sequence[int]) -> Outcome
         for ratio, count in settings:
             tree, level = PublishedTree(ratio), EqualWidth(count)
             theirs = published_loss(world, bins=level, regions=tree, split=halves[count])
-            ours = grouping_loss(
-                world.y,
-                world.scores,
-                world.features,
-                lens=Binary(),
-                bins=count,
-                region_ratio=ratio,
-                interval=None,
-            )
+            ours = _loss(world, bins=count, region_ratio=ratio)
             thin[ratio, count] += theirs.thin_regions
             found[ratio, count].append(np.array([*_parts(theirs), float(ours)]))
     values = {setting: np.array(each) for setting, each in found.items()}

@@ -45,8 +45,8 @@ def _smooth(u: np.ndarray) -> np.ndarray:
     return np.tanh(1.5 * u)
 
 
-# Vectors w of length 1 are used in Figures 11 and 12: a variance of 10 along w gives the scores of
-# a variance of 5 along (1, 1).
+# In Figures 11 and 12, w has length 1 and the variance along it is 10. The scores are those of
+# w = (1, 1) with a variance of 5.
 _sigmoid = partial(neural_outputs, spread=5.0)
 LEFT, RIGHT = "left", "right"
 WORLDS: dict[int, dict[str, Make]] = {
