@@ -225,7 +225,8 @@ PAPER = Paper(
             "table-1",
             "Table 1 and Figures 7 and 14: networks on Fashion-MNIST",
             "CL calibration loss, GL_LB lower bound of the grouping loss; with a prime, after"
-            " isotonic regression. Accuracy in percent. In brackets, the printed numbers of the"
+            " isotonic regression; change is GL′_LB − GL_LB. Accuracy in percent. In brackets, the"
+            " printed numbers of the"
             " paper's nearest network on ImageNet (Table 2): AlexNet beside LeNet, ResNet-18 beside"
             " ResNet." + PROTOCOL,
             (Experiment("table-1", "Table 1", table_1, QUICK, FULL, trains=True),),
