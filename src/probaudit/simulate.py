@@ -10,6 +10,8 @@ import numpy as np
 from .choices.scores import Log
 from .errors import InputError
 
+Link = Callable[[np.ndarray], np.ndarray]
+
 
 @dataclass(frozen=True)
 class GaussianPosteriors:
@@ -149,8 +151,9 @@ def _grouping_losses(
 
 def linked_scores(
     n: int = 10_000,
-    link: Callable[[np.ndarray], np.ndarray] | None = None,
+    link: Link | None = None,
     *,
+    other: Link | None = None,
     dimension: int = 1,
     seed: int = 0,
 ) -> GroupedWorld:
@@ -163,6 +166,9 @@ def linked_scores(
     link : h, with max(0, 2s - 1) <= h(s) <= min(1, 2s). By default h differs from s by nine tenths
         of what leaves decisions unchanged: accuracy is optimal, although hardly any score equals
         the true probability (Figure 10).
+    other : g, the truth where x < 0, if it is not 2s - h(s). Then s must lie between h(s) and g(s),
+        and x > 0 has the probability (s - g) / (h - g), which keeps scores calibrated (Figure 10,
+        right).
 
     >>> world = linked_scores(1000, lambda s: np.minimum(1, 2 * s))
     >>> round(world.grouping_loss, 6)
@@ -170,34 +176,52 @@ def linked_scores(
     """
     from scipy.special import ndtr
 
-    h = (
-        (lambda s: s + 0.9 * np.minimum(np.minimum(s, 1 - s), np.abs(0.5 - s)))
-        if link is None
-        else link
-    )
+    def farthest(s: np.ndarray) -> np.ndarray:
+        return np.asarray(s + 0.9 * np.minimum(np.minimum(s, 1 - s), np.abs(0.5 - s)))
+
+    h = farthest if link is None else link
+    g = (lambda s: 2 * s - h(s)) if other is None else other
     middles = (np.arange(100_000) + 0.5) / 100_000  # scores are uniform
-    linked = np.asarray(h(middles), np.float64)
-    if (
-        linked.shape != middles.shape
-        or not ((linked >= 2 * middles - 1 - 1e-12) & (linked <= 2 * middles + 1e-12)).all()
-    ):
-        raise InputError("link", "must satisfy max(0, 2s - 1) <= h(s) <= min(1, 2s)")
-    if linked.min() < 0 or linked.max() > 1:
-        raise InputError("link", "must lie in [0, 1]", f"{linked.min():.6g} to {linked.max():.6g}")
+    both = _checked_links(middles, h, g, "link" if other is None else "other")
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, _at_least(dimension, 1, "dimension")))
     scores = 2 * ndtr(-np.abs(x[:, 0]))
-    truth = np.clip(np.where(x[:, 0] > 0, h(scores), 2 * scores - h(scores)), 0, 1)
-    both = np.stack([linked, 2 * middles - linked])
-    losses = _grouping_losses(middles, np.clip(both, 0, 1), np.full(both.shape, 1 / both.size))
+    if other is not None:
+        right = rng.random(n) < _share_above(scores, h(scores), g(scores))
+        x[:, 0] = np.where(right, 1, -1) * np.abs(x[:, 0])
+    truth = np.clip(np.where(x[:, 0] > 0, h(scores), g(scores)), 0, 1)
+    share = _share_above(middles, *both) / len(middles)
+    losses = _grouping_losses(middles, both, np.stack([share, 1 / len(middles) - share]))
     return GroupedWorld(x, _bernoulli(rng, truth), scores, truth, *losses)
+
+
+def _checked_links(s: np.ndarray, h: Link, g: Link, argument: str) -> np.ndarray:
+    """h(s) and g(s), or an error that names the argument."""
+    both = np.empty((2, len(s)))
+    for k, (name, link) in enumerate((("link", h), (argument, g))):
+        if np.shape(found := link(s)) != s.shape:
+            raise InputError(name, "must return an array like its argument", np.shape(found))
+        both[k] = found
+    if not (np.min(both) >= -1e-12 and np.max(both) <= 1 + 1e-12):
+        rule = "must give probabilities; without `other`, max(0, 2s - 1) <= h(s) <= min(1, 2s)"
+        raise InputError(argument, rule, f"{np.min(both):.6g} to {np.max(both):.6g}")
+    if ((both[0] - s) * (s - both[1]) < -1e-12).any():
+        raise InputError(argument, "must have s between link(s) and other(s)")
+    return np.clip(both, 0, 1)
+
+
+def _share_above(s: np.ndarray, above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """The probability of the first of two values whose mean is s; 1/2 if they are equal."""
+    apart = above != below
+    share = np.where(apart, s - below, 0.5) / np.where(apart, above - below, 1.0)
+    return np.asarray(np.clip(share, 0, 1))
 
 
 def neural_outputs(
     n: int = 10_000,
     dimension: int = 2,
     *,
-    perturbation: Callable[[np.ndarray], np.ndarray] | None = None,
+    perturbation: Link | None = None,
     accurate: bool = False,
     spread: float = 10.0,
     seed: int = 0,

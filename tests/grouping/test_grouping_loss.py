@@ -814,11 +814,17 @@ def test_grouping_rates():
 # Worlds
 
 
+def uneven(n):
+    """Figure 10, right: the truth is 1/2, or 0 or 1 with the decision of the score."""
+    return linked_scores(n, lambda s: np.full_like(s, 0.5), other=lambda s: (s > 0.5) * 1.0)
+
+
 @pytest.mark.parametrize(
     "world",
     [
         linked_scores(200_000),
         linked_scores(200_000, lambda s: np.minimum(1, 2 * s), dimension=3),
+        uneven(200_000),
         neural_outputs(200_000),
         neural_outputs(200_000, 5, accurate=True, perturbation=np.sign, spread=4.0),
         unfair_groups(200_000, {"x": 0.3, "y": -0.9}, shares=[0.75, 0.25]),
@@ -846,10 +852,24 @@ def test_accurate_worlds_decide_as_the_truth_does():
         assert world.grouping_loss > 0.001
 
 
+def test_uneven_sides_keep_scores_calibrated():
+    """With s < 1/2, the truth is 1/2 with probability 2s, else 0: its variance is s (1/2 - s), and
+    the mean over uniform scores is 1/24."""
+    world = uneven(200_000)
+    assert world.grouping_loss == pytest.approx(1 / 24, abs=1e-9)
+    assert ((world.truth - world.scores) ** 2).mean() == pytest.approx(1 / 24, abs=5e-4)
+    np.testing.assert_array_equal(world.truth == 0.5, world.features[:, 0] > 0)
+    decided = world.truth != 0.5
+    assert ((world.scores > 0.5) == (world.truth > 0.5))[decided].all()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: linked_scores(10, lambda s: np.ones_like(s)), "link"),
+        (lambda: linked_scores(10, lambda s: s[:5]), "link"),
+        (lambda: linked_scores(10, lambda s: s, other=lambda s: 2 * s), "other"),
+        (lambda: linked_scores(10, lambda s: s / 2, other=lambda s: s / 4), "other"),
         (lambda: neural_outputs(10, 1), "dimension"),
         (lambda: neural_outputs(10, perturbation=np.abs), "perturbation"),
         (lambda: neural_outputs(10, spread=0), "spread"),
