@@ -207,7 +207,8 @@ def _cifar(outcome: Outcome) -> list[str]:
     )
     return [
         f"{_network(outcome)}, post hoc methods against the base. {_kept(outcome)}"
-        f" {capitalised(errors)}."
+        f" {capitalised(errors)}. The last number of each list is expected from sampling noise"
+        " alone."
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,11 @@ def granularity(
         Row(f"{name}, summary", row.column, row.ours, row.printed, "Appendix B.3.4, other data")
         for row in printed
     ]
-    figures = {"sweep": sweep, "deviations": _deviations(name, drawn, swept, fractions)}
+    title = f"{name}: full ECE by size of the cells, as Figure 7"
+    figures = {
+        "sweep": StoredDiagram(replace(sweep.picture(), title=title), sweep.columns()),
+        "deviations": _deviations(name, drawn, swept, fractions),
+    }
     claims = _claims(name, sweep, drawn, swept, fractions)
     return Outcome(tuple(numbers), tuple(claims), figures, (_note(name, sweep),))
 

@@ -3,6 +3,7 @@ for a problem of two classes."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..choices.selections import OutputIn
 from .generalised_ece_figures import BarsByMethod
 from .generalised_ece_lenses import (
     INTERVENTIONS,
+    NOISE,
     NULL_RESAMPLES,
     TREE,
     USUAL,
@@ -26,7 +28,7 @@ from .generalised_ece_trials import Measured, trials
 from .outcome import Claim, Outcome
 from .trained import Networks
 
-# The event: garments that open in front. They are the classes most often confused with others.
+# The event: garments that open in front. Both classes are often confused with others.
 EVENT = {"others": (0, 1, 2, 3, 5, 7, 8, 9), "coats and shirts": (4, 6)}
 INTERVALS = {"low": (0.0, 0.33), "medium": (0.33, 0.66), "high": (0.66, 1.0)}
 OUTSIDE = "outside, all rows"
@@ -84,16 +86,21 @@ def interval_measures(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
         OUTSIDE: 0.0,
     }
     for name, (low, high) in INTERVALS.items():
-        where, distance = OutputIn(low, high), InterInterval(low, high)
-        kept = where.mask(Binary().view(p, y))
-        choices: dict[str, Any] = {"lens": Binary(), "partition": TREE, "distance": distance}
-        outside = float(calibration_error(y, p, where=where, **choices))
-        null = calibration_test(y[kept], p[kept], resamples=NULL_RESAMPLES, **choices)
-        found |= {
-            f"{name}, share": float(kept.mean()),
-            f"{name}, outside": outside,
-            f"{name}, outside if calibrated": null.null_mean,
-            f"{name}, TVD": error(y, p, Binary(), where),
-        }
-        found[OUTSIDE] += float(kept.mean()) * outside
+        kept = OutputIn(low, high).mask(Binary().view(p, y))
+        errors = _interval_errors(y[kept], p[kept], InterInterval(low, high))
+        found |= {f"{name}, share": float(kept.mean())}
+        found |= {f"{name}, {kind}": value for kind, value in errors.items()}
+        found[OUTSIDE] += float(kept.mean()) * errors["outside"] if kept.any() else 0.0
     return found
+
+
+def _interval_errors(y: np.ndarray, p: np.ndarray, distance: InterInterval) -> dict[str, float]:
+    """The errors of the rows of an interval; NaN if there are none."""
+    if not len(y):
+        return dict.fromkeys(("outside", f"outside {NOISE}", "TVD"), math.nan)
+    choices: dict[str, Any] = {"lens": Binary(), "partition": TREE, "distance": distance}
+    return {
+        "outside": float(calibration_error(y, p, **choices)),
+        f"outside {NOISE}": calibration_test(y, p, resamples=NULL_RESAMPLES, **choices).null_mean,
+        "TVD": error(y, p, Binary()),
+    }

@@ -205,8 +205,8 @@ def indicator(networks: Networks, name: str, **training: Any) -> Outcome:
         words = f"{row}: {POOR}"
         claims.append(Claim.below(STRONG, words, "Section 5", mean))
         if pairs:
-            shown = listed([f"{a} before {b}" for a, b in pairs])
-            notes.append(f"{row}: the opposite of {shown} by the {USUAL}, both significant.")
+            shown = listed([f"{a} against {b}" for a, b in pairs])
+            notes.append(f"{row}: higher although the {USUAL} is lower, significantly: {shown}.")
     figure = AgainstUsual(found, name, USUAL, correlation)
     return Outcome(tuple(rows), tuple(claims), {"against": figure}, tuple(notes))
 
