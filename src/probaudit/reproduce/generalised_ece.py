@@ -13,6 +13,8 @@ from .generalised_ece_intervals import interval_wise
 from .generalised_ece_lenses import (
     CORRELATION,
     GROUPS,
+    HIGHEST,
+    LOWEST,
     NOISE,
     OPPOSITE,
     USUAL,
@@ -150,7 +152,9 @@ def _histogram_bins(outcome: Outcome) -> list[str]:
 def _indicator(outcome: Outcome) -> list[str]:
     cells = _cells(outcome)
     found = "; ".join(
-        f"{quantity} {number(row.ours, 2)} ({number(row.low, 2)} to {number(row.high, 2)})"
+        f"{quantity} {number(row.ours, 2)} ({number(row.low, 2)} to {number(row.high, 2)}; without"
+        f" one method {number(cells[quantity, LOWEST].ours, 2)} to"
+        f" {number(cells[quantity, HIGHEST].ours, 2)})"
         for (quantity, column), row in cells.items()
         if column == CORRELATION
     )
@@ -246,7 +250,8 @@ PAPER = Paper(
             "indicator",
             "Does the usual ECE predict the others?",
             "Spearman's rank correlation of the usual ECE with each other error, over seven methods"
-            " in each trial.",
+            " in each trial. Intervals are over trials. The range without one method shows how much"
+            " depends on the choice of methods.",
             _trained("indicator", "Section 5", indicator, *NETWORKS),
         ),
         Part(

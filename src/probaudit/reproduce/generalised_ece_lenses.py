@@ -44,6 +44,7 @@ STRONG = 0.7
 NOISE = "if calibrated"
 NULL_RESAMPLES = 100  # of calibrated models
 CORRELATION = "rank correlation"
+LOWEST, HIGHEST = "without one method, lowest", "without one method, highest"
 OPPOSITE = "opposite pairs"
 BY_CELLS = "other cells change an ECE given a label (gamma 1/16 against 1/2)"
 POOR = f"the {USUAL} is a poor indicator (rank correlation below {STRONG})"
@@ -65,16 +66,16 @@ def accuracy(y: np.ndarray, p: np.ndarray) -> float:
     return float((p.argmax(axis=1) == y).mean())
 
 
-def top_errors(y: np.ndarray, p: np.ndarray, ks: Sequence[int] = KS) -> dict[str, float]:
+def top_errors(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
     """The errors of Figure 1."""
-    found = {f"top-{k} ECE": error(y, p, TopK(k) if k > 1 else TopLabel()) for k in ks}
+    found = {f"top-{k} ECE": error(y, p, TopK(k) if k > 1 else TopLabel()) for k in KS}
     return {USUAL: usual_ece(y, p)} | found | {"full ECE": error(y, p, Full())}
 
 
-def confidences(p: np.ndarray, ks: Sequence[int] = KS) -> dict[str, float]:
+def confidences(p: np.ndarray) -> dict[str, float]:
     """The mean of the k-th largest probability (Figure 2)."""
     falling = -np.sort(-p, axis=1)
-    return {f"confidence {k}": float(falling[:, k - 1].mean()) for k in ks}
+    return {f"confidence {k}": float(falling[:, k - 1].mean()) for k in KS}
 
 
 def top_k(networks: Networks, name: str, **training: Any) -> Outcome:
@@ -110,6 +111,9 @@ def top_k(networks: Networks, name: str, **training: Any) -> Outcome:
             "change from the base model",
             change=True,
             without=(BASE,),
+        ),
+        "entropy": BarsByMethod.of(
+            found, {"entropy": "all rows"}, f"{name}: output entropy, as Figure 11", "mean entropy"
         ),
     }
     rows = found.rows(name, "Table 4", "ETHEC")
@@ -198,8 +202,8 @@ def indicator(networks: Networks, name: str, **training: Any) -> Outcome:
         left_out = [_correlations(found, other, without=m).mean() for m in found.methods]
         rows += [
             Row(row, CORRELATION, float(mean), low=mean.low, high=mean.high, decimals=2),
-            Row(row, "without one method, lowest", min(left_out), decimals=2),
-            Row(row, "without one method, highest", max(left_out), decimals=2),
+            Row(row, LOWEST, min(left_out), decimals=2),
+            Row(row, HIGHEST, max(left_out), decimals=2),
             Row(row, OPPOSITE, float(len(pairs)), decimals=0),
         ]
         words = f"{row}: {POOR}"
