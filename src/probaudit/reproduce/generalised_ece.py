@@ -35,7 +35,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"name": "MLP", "network": "mlp", "rows": 5000, "epochs": 60, "seeds": 5},
     ),
     "second": (
-        {"name": "overfitted MLP", "network": "mlp", "rows": 300, "epochs": 20, "seeds": 3},
+        {"name": "overfitted MLP", "network": "mlp", "rows": 300, "epochs": 20, "seeds": 2},
         {
             "name": "residual network",
             "network": "residual",

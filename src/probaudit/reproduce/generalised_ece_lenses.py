@@ -42,7 +42,7 @@ GROUPS = {
 # A rank correlation above this explains at least half of the variance of the ranks.
 STRONG = 0.7
 NOISE = "if calibrated"
-NULL_RESAMPLES = 100  # of calibrated models
+NULL_RESAMPLES = 100  # of calibrated models, for the mean of their errors
 CORRELATION = "rank correlation"
 LOWEST, HIGHEST = "without one method, lowest", "without one method, highest"
 OPPOSITE = "opposite pairs"
