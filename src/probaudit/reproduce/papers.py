@@ -11,7 +11,13 @@ from ..errors import InputError
 from .outcome import Outcome
 
 # The module of each paper in this package; each has a `PAPER`.
-MODULES = {1: "grouping", 2: "proper_scores", 5: "sharpness"}
+MODULES = {
+    1: "grouping",
+    2: "proper_scores",
+    3: "generalised_ece",
+    4: "group_calibration",
+    5: "sharpness",
+}
 
 Settings = Mapping[str, Any]
 Outcomes = Mapping[str, Outcome]

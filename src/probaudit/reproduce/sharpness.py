@@ -105,21 +105,27 @@ def findings(found: Outcomes) -> list[str]:
 
 
 def _errors_cost_less(tables: Outcomes) -> list[str]:
-    """Why the log loss falls on some networks: what a wrong prediction costs."""
-    found = []
+    """Why the log loss falls on some networks: what a wrong prediction costs. And on which networks
+    this explains nothing."""
+    falls, rises = [], []
     for outcome in tables.values():
         claim = next(one for one in outcome.claims if one.statement.endswith("log loss rises"))
         cost = {row.row: row.ours / 100 for row in outcome.rows if row.column == ERRORS_COST}
+        name = claim.statement.rpartition(": ")[0]
+        before, after = cost[f"{name}, baseline"], cost[f"{name}, MRR"]
+        words = f"{name} {number(before, 2)} and {number(after, 2)}"
         if claim.holds is False:
-            name = claim.statement.rpartition(": ")[0]
-            before, after = cost[f"{name}, baseline"], cost[f"{name}, MRR"]
-            found.append(f"{name} {number(before, 2)} and {number(after, 2)}")
-    if not found:
+            falls.append(words)
+        elif after < before:
+            rises.append(words)
+    if not falls:
         return []
+    also = f": errors also cost less on {'; '.join(rises)}, where it does not fall" if rises else ""
     return [
         "Where the log loss falls, wrong predictions of the original network cost more than those"
-        f" of mean replacement (mean log loss of the misclassified rows): {'; '.join(found)}. With"
-        " two classes, mean replacement gives all of 1 − accuracy to the other class."
+        f" of mean replacement (mean log loss of the misclassified rows): {'; '.join(falls)}. With"
+        " two classes, mean replacement gives all of 1 − accuracy to the other class. This"
+        f" explanation was sought after the result was seen, and it is not the whole one{also}."
     ]
 
 
