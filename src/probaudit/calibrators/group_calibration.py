@@ -346,10 +346,10 @@ class GroupCalibration(Calibrator):
 
     def _groups(self, points: np.ndarray) -> np.ndarray:
         """The group of each row in each partition, [partitions, n]."""
-        pairs = zip(self.weights_, self.intercepts_, strict=True)
-        return np.array(
-            [(points @ weights.T + intercepts).argmax(axis=1) for weights, intercepts in pairs]
-        )
+        partitions, groups, _ = self.weights_.shape
+        scores = points @ self.weights_.reshape(partitions * groups, -1).T
+        scores = scores.reshape(-1, partitions, groups) + self.intercepts_
+        return np.ascontiguousarray(scores.argmax(axis=2).T)
 
     def _check_learned(self) -> None:
         check_places(self.member_of_, self.members_)

@@ -193,8 +193,8 @@ def repeated_splits(
     methods : method names (`calibrators.registry.METHODS`); or, by name, calibrators and functions
         f(train, test) of `Predictions` that return the probabilities of the test rows, [n, K].
     baseline : the name of the method to compare with; the first unless given.
-    metrics : functions of `Predictions` by name; log loss, Brier score and top-label ECE unless
-        given.
+    metrics : functions by name of the test rows after calibration, as `Predictions` with their
+        features and columns; log loss, Brier score and ECE unless given.
     splits : their number. share : of the rows, or of the clusters, that calibrate.
     features, groups : as in `calibration_loss`.
     options : see `RowOptions`.
@@ -207,6 +207,8 @@ def repeated_splits(
     >>> found.difference("temperature", "log loss").p < 0.001
     True
     """
+    from .base import Calibrator
+
     if not isinstance(splits, (int, np.integer)) or splits < 2:
         raise InputError("splits", "must be a whole number of at least 2", repr(splits))
     if not 0 < share < 1:
@@ -231,8 +233,15 @@ def repeated_splits(
         inside = np.isin(units, order[:first])
         train, test = np.flatnonzero(inside), np.flatnonzero(~inside)
         sizes[split] = len(train)
+        parts = predictions.take(outputs.rows[train]), predictions.take(outputs.rows[test])
         for m, method in enumerate(chosen.values()):
-            rows = _test_rows(method, predictions, outputs, train, test)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the metrics show whether a fit went wrong
+                if isinstance(method, Calibrator):
+                    found = outputs.calibrated(outputs.fitted(method, train), test)
+                else:
+                    found = np.asarray(method(*parts), np.float64)
+            rows = _with_probabilities(parts[1], outputs, test, found)
             values[m, :, split] = [float(metric(rows)) for metric in measured.values()]
     train_rows = round(float(sizes.mean()))
     return RepeatedSplits(
@@ -283,23 +292,11 @@ def _is_procedure(method: Any) -> bool:
     return callable(method) and not isinstance(method, (Calibrator, type))
 
 
-def _test_rows(
-    method: Calibrator | Procedure,
-    predictions: Predictions,
-    outputs: Outputs,
-    train: np.ndarray,
-    test: np.ndarray,
+def _with_probabilities(
+    rows: Predictions, outputs: Outputs, test: np.ndarray, found: np.ndarray
 ) -> Predictions:
-    """The test rows with their probabilities after calibration."""
-    from .base import Calibrator
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the metrics show whether a fit went wrong
-        if isinstance(method, Calibrator):
-            found = outputs.calibrated(outputs.fitted(method, train), test)
-        else:
-            parts = (predictions.take(outputs.rows[part]) for part in (train, test))
-            found = np.asarray(method(*parts), np.float64)
+    """The test rows with their probabilities after calibration, and with their features and
+    columns, for the metrics."""
     if found.shape != (len(test), outputs.n_classes):
         rule = f"a function must return probabilities [{len(test)}, {outputs.n_classes}]"
         raise InputError("methods", rule, f"shape {found.shape}")
@@ -307,7 +304,10 @@ def _test_rows(
         outputs.codes[test],
         np.clip(found, 0, 1),
         sample_weight=outputs.weights[test],
-        clusters=None if outputs.clusters is None else outputs.clusters[test],
+        features=rows.features,
+        feature_names=rows.feature_names,
+        columns=rows.columns,
+        clusters=rows.clusters,
         tolerance=1e-6,
     )
 
