@@ -11,7 +11,7 @@ from ..errors import InputError
 from .outcome import Outcome
 
 # The module of each paper in this package; each has a `PAPER`.
-MODULES = {2: "proper_scores", 5: "sharpness"}
+MODULES = {2: "proper_scores", 4: "group_calibration", 5: "sharpness"}
 
 Settings = Mapping[str, Any]
 Outcomes = Mapping[str, Outcome]
