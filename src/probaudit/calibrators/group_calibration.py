@@ -59,7 +59,8 @@ class GroupCalibration(Calibrator):
     Without resamples, most partitions are the same: the penalised loss has one minimum, or a few,
     and every starting point leads to it. The reference implementation finds the same partitions.
     Larger starting points, standardised features or an intercept change little (docs/reproduce.md,
-    paper 4). With resamples, partitions differ, and averaging over them lowers the log loss.
+    paper 4). With resamples, partitions differ. Averaging over them lowered the mean log loss on
+    five of six networks there, by less than its 95% interval.
 
     Without `features`, the groups are learned from the log-probabilities themselves.
 

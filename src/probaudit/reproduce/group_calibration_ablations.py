@@ -157,7 +157,12 @@ def ablations(
         Tested("a strong penalty raises", "λ", max(penalties), 0.1, lower=False),
         Tested("a weak penalty raises", "λ", min(penalties), 0.1, lower=False),
     )
-    claims = tuple(test.claim(found, name, series) for series in SERIES for test in tests)
+    claims = tuple(
+        test.claim(found, name, series)
+        for series in SERIES
+        for test in tests
+        if test.first != test.second
+    )
     figures = {
         file: Ablation(
             words,
