@@ -47,7 +47,7 @@ def with_torch(
             search.zero_grad()
             truths = [torch.log_softmax(z / temperatures[g], 1)[rows, y] for g in range(GROUPS)]
             joint = torch.log_softmax(x @ weights.T, 1) + torch.stack(truths, 1)
-            value = -torch.logsumexp(joint, 1).mean() + penalty * (weights**2).mean()
+            value = -torch.logsumexp(joint, 1).mean() + penalty * (weights**2).sum()
             value.backward()
             return value
 
@@ -62,20 +62,21 @@ def run() -> None:
     starts = np.random.default_rng(1).uniform(-1, 1, (PARTITIONS, GROUPS, FEATURES)) / np.sqrt(
         FEATURES
     )
-    model = GroupCalibration(start=starts, from_logits=True)
+    penalty = 0.1 / starts[0].size
+    model = GroupCalibration(start=starts, penalty=penalty, resample=False, from_logits=True)
     jobs: dict[str, Any] = {"ours": lambda: model.learn_groups(logits, labels, features=features)}
     if importlib.util.find_spec("torch"):
-        jobs["torch"] = lambda: with_torch(logits, labels, features, starts, model.penalty)
+        jobs["torch"] = lambda: with_torch(logits, labels, features, starts, penalty)
     times = best(jobs, seconds=1)
     shape = f"{PARTITIONS} partitions of 6,000 x {FEATURES}"
     line(f"{shape}: seconds", times["ours"])
     if "torch" in times:
         mixture = Mixture.of(
-            Sample(logits, True, labels, np.ones(ROWS)), features, model.penalty, bias=False
+            Sample(logits, True, labels, np.ones(ROWS)), features, penalty, bias=False
         )
         fits = zip(model.weights_, model.temperatures_, strict=True)
         ours = [mixture.loss(np.concatenate([w.ravel(), np.log(t)]), GROUPS)[0] for w, t in fits]
-        theirs = with_torch(logits, labels, features, starts, model.penalty)
+        theirs = with_torch(logits, labels, features, starts, penalty)
         line(f"{shape}: mean loss, torch - ours, x 1e6", 1e6 * (np.mean(theirs) - np.mean(ours)))
         line(f"{shape}: torch / ours", times["torch"] / times["ours"], "goal >= 3")
     else:

@@ -27,6 +27,7 @@ from .calibration.smooth import smooth_calibration_error
 from .calibration.sweeps import Sweep, partition_sweep, sweep_calibration_error
 from .calibration.validation import Validation, ValidationTable, validation_table
 from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
+from .calibrators.repeated_splits import RepeatedSplits, repeated_splits, resampled_t_test
 from .calibrators.selection import CalibratorChoice, select_calibrator
 from .choices.distances import (
     L1,
@@ -135,6 +136,7 @@ __all__ = [
     "Predictions",
     "RankedProbability",
     "Regions",
+    "RepeatedSplits",
     "RiskCoverage",
     "RiskCurve",
     "RiskWeighted",
@@ -186,6 +188,8 @@ __all__ = [
     "population_stability",
     "ranked_probability_score",
     "read",
+    "repeated_splits",
+    "resampled_t_test",
     "risk_coverage",
     "risk_curve",
     "risk_integral",

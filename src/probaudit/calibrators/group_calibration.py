@@ -19,16 +19,19 @@ from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample, fit_report, log_score
 from .combining import base_of, check_places, fit_member, members_report, positive_weight
 from .feature_rows import distinct, feature_table, first_share
-from .mixture import Mixture
+from .mixture import Grouping, Mixture
+
+REFERENCE_PENALTY = 0.1  # of mean(W^2)
 
 
 class GroupCalibration(Calibrator):
     """Learns groups of rows from features, and fits a calibrator in each group (Yang et al. 2023,
     Algorithm 1).
 
-    1. Grouping. With soft groups g(x) = softmax(W x) and a temperature T_i for each, L-BFGS
-       minimises the log loss of the mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty *
-       mean(W^2). Each of several starting points gives a partition.
+    1. Grouping. With soft groups g(x) = softmax(W x + b) (Eq. 14) and a temperature T_i for each,
+       L-BFGS minimises the log loss of the mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus
+       lambda ||W||^2. Each resample of the rows, with a starting point of its own, gives a
+       partition.
     2. Calibration. Each row goes to the group with the largest g, and `base` is fitted in each
        group, on rows that step 1 did not use.
     3. Averaging. The calibrated probabilities are averaged over the partitions. They keep the most
@@ -36,9 +39,13 @@ class GroupCalibration(Calibrator):
 
     base : the calibrator of a group; TemperatureScaling unless given.
     n_groups, n_partitions : the numbers K and U of Yang et al. 2023.
-    penalty : on the mean of W^2, as in the reference implementation; Yang et al. 2023 write lambda
-        times the squared norm.
-    bias : whether g has an intercept, as in Eq. 14; the reference implementation has none.
+    penalty : lambda. By default 0.1 / (the number of weights in W), so that the penalty is 0.1
+        mean(W^2), as in the reference implementation. The paper's 0.1 for the whole norm leaves W
+        near 0.
+    bias : whether g has the intercept b of Eq. 14; the reference implementation has none.
+    resample : whether each partition is learned from its own resample of the rows (weighted
+        bootstrap: each distinct row has a random exponential weight). False is the algorithm of the
+        paper, where partitions differ in their starting points only. See below.
     grouping_share : the share of the rows of each class from which the groups are learned; the
         others fit the calibrators. The split depends on `seed` and on the values of rows, not on
         their order: equal rows stay together.
@@ -47,7 +54,13 @@ class GroupCalibration(Calibrator):
         better.
     start : [partitions, groups, features], the starting points of W; random unless given, uniform
         within ±1 / sqrt(features).
-    seed : of the starting points and of the split.
+    seed : of the starting points, of the resamples and of the split.
+
+    Without resamples, most partitions are the same: the penalised loss has one minimum, or a few,
+    and every starting point leads to it. The reference implementation finds the same partitions.
+    Larger starting points, standardised features or an intercept change little (docs/reproduce.md,
+    paper 4). With resamples, partitions differ. Averaging over them lowered the mean log loss on
+    five of six networks there, by less than its 95% interval.
 
     Without `features`, the groups are learned from the log-probabilities themselves.
 
@@ -87,8 +100,9 @@ class GroupCalibration(Calibrator):
         *,
         n_groups: int = 2,
         n_partitions: int = 20,
-        penalty: float = 0.1,
+        penalty: float | None = None,
         bias: bool = False,
+        resample: bool = True,
         grouping_share: float = 0.5,
         min_rows: int = 10,
         start: Any = None,
@@ -101,6 +115,7 @@ class GroupCalibration(Calibrator):
         self.n_partitions = n_partitions
         self.penalty = penalty
         self.bias = bias
+        self.resample = resample
         self.grouping_share = grouping_share
         self.min_rows = min_rows
         self.start = start
@@ -226,7 +241,7 @@ class GroupCalibration(Calibrator):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InputError(name, f"must be a whole number of at least {least}", repr(value))
-        if not 0 <= self.penalty < np.inf:
+        if self.penalty is not None and not 0 <= self.penalty < np.inf:
             raise InputError("penalty", "must be finite and not negative", self.penalty)
         if not 0 < self.grouping_share < 1:
             raise InputError("grouping_share", "must lie between 0 and 1", self.grouping_share)
@@ -268,12 +283,20 @@ class GroupCalibration(Calibrator):
                 raise InputError(
                     "start", f"must be finite numbers of shape {shape}", f"has shape {starts.shape}"
                 )
-        mixture = Mixture.of(sample, points, self.penalty, self.bias)
+        penalty = REFERENCE_PENALTY / starts[0].size if self.penalty is None else self.penalty
+        mixture = Mixture.of(sample, points, penalty, self.bias)
+
+        def learn(u: int) -> Grouping:
+            if not self.resample:
+                return mixture.minimise(starts[u])
+            factors = np.random.default_rng((self.seed, u + 1)).exponential(size=len(sample))
+            return mixture.reweighted(factors).minimise(starts[u])
+
         with (
             one_blas_thread(),
             ThreadPoolExecutor(min(default_threads(), shape[0])) as pool,
         ):
-            groupings = list(pool.map(mixture.minimise, starts))
+            groupings = list(pool.map(learn, range(shape[0])))
         self.weights_ = np.array([grouping.weights for grouping in groupings])
         self.intercepts_ = np.array([grouping.intercepts for grouping in groupings])
         self.temperatures_ = np.array([grouping.temperatures for grouping in groupings])
@@ -324,10 +347,10 @@ class GroupCalibration(Calibrator):
 
     def _groups(self, points: np.ndarray) -> np.ndarray:
         """The group of each row in each partition, [partitions, n]."""
-        pairs = zip(self.weights_, self.intercepts_, strict=True)
-        return np.array(
-            [(points @ weights.T + intercepts).argmax(axis=1) for weights, intercepts in pairs]
-        )
+        partitions, groups, _ = self.weights_.shape
+        scores = points @ self.weights_.reshape(partitions * groups, -1).T
+        scores = scores.reshape(-1, partitions, groups) + self.intercepts_
+        return np.ascontiguousarray(scores.argmax(axis=2).T)
 
     def _check_learned(self) -> None:
         check_places(self.member_of_, self.members_)

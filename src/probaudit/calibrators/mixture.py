@@ -3,7 +3,7 @@ temperature (Yang et al. 2023, Eq. 13-14)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -29,7 +29,10 @@ class Grouping:
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """The penalised log loss of soft groups with a temperature each (Yang et al. 2023, Eq. 13 and
-    14). Arrays have rows last, as the kernel reads them."""
+    14). Arrays have rows last, as the kernel reads them.
+
+    penalty : lambda of the term lambda ||W||^2.
+    """
 
     points: np.ndarray  # [d, n], features
     logits: np.ndarray  # [K, n], minus the largest of each row
@@ -51,6 +54,11 @@ class Mixture:
             penalty=penalty,
             bias=bias,
         )
+
+    def reweighted(self, factors: np.ndarray) -> Mixture:
+        """The loss of the same rows with their weights multiplied by these factors."""
+        weights = self.weights * factors
+        return replace(self, weights=weights / weights.sum())
 
     def minimise(self, start: np.ndarray) -> Grouping:
         """The partition that L-BFGS reaches from W = start, [groups, d]."""
@@ -87,7 +95,7 @@ class Mixture:
             scores += intercepts[:, None]
         slopes = np.empty(groups)
         loss = mixture_loss(self.logits, self.true_logits, self.weights, betas, scores, slopes)
-        by_weights = scores @ self.points.T + (2 * self.penalty / size) * W
+        by_weights = scores @ self.points.T + (2 * self.penalty) * W
         by_intercepts = scores.sum(axis=1) if self.bias else np.empty(0)
         gradient = np.concatenate([by_weights.ravel(), by_intercepts, -betas * slopes])
-        return loss + self.penalty * float(np.mean(W * W)), gradient
+        return loss + self.penalty * float(np.sum(W * W)), gradient

@@ -252,9 +252,7 @@ def _checked_candidates(
 ) -> dict[str, Calibrator]:
     """The calibrators by name, in order. `side_data` has the features and groups that the caller
     passed; one of the calibrators must use them."""
-    candidates = _named_calibrators(
-        given, outputs, features_given=side_data["features"] is not None
-    )
+    candidates = named_calibrators(given, outputs, features_given=side_data["features"] is not None)
     if not _eligible(candidates, given):
         rule = "needs at least one calibrator besides the control"
         raise InputError("candidates", rule, list(candidates))
@@ -268,21 +266,22 @@ def _checked_candidates(
     return candidates
 
 
-def _named_calibrators(
-    given: Candidates, outputs: Outputs, *, features_given: bool
+def named_calibrators(
+    given: Candidates, outputs: Outputs, *, features_given: bool, argument: str = "candidates"
 ) -> dict[str, Calibrator]:
+    """Calibrators by name, from names of methods or as given; the default candidates if None."""
     if isinstance(given, Mapping):
         from .base import checked_calibrator
 
         return {
-            name: checked_calibrator(calibrator, "candidates") for name, calibrator in given.items()
+            name: checked_calibrator(calibrator, argument) for name, calibrator in given.items()
         }
     if given is None:
         given = default_candidates(outputs, features_given=features_given)
     unknown = [given] if isinstance(given, str) else [name for name in given if name not in METHODS]
     if unknown:
         rule = f"must be a list of {', '.join(METHODS)}, or calibrators by name"
-        raise InputError("candidates", rule, repr(unknown[0]))
+        raise InputError(argument, rule, repr(unknown[0]))
     return {name: calibrator_named(name) for name in given}
 
 
