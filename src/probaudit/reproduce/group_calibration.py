@@ -50,7 +50,7 @@ FILES: dict[str, tuple[str, str, float | None]] = {
 }
 # Rows that learn groups: 10% of the training set of CIFAR, as in the paper.
 SIZES = {"quick": {"rows": 300, "partitions": 4}, "full": {"rows": 5000, "partitions": 20}}
-SPLITS = {"quick": {"splits": 3}, "full": {"splits": 100}}
+SPLITS = {"quick": {"splits": 2}, "full": {"splits": 100}}
 QUICK, FULL = (SIZES[mode] | SPLITS[mode] for mode in ("quick", "full"))
 ABLATED = ("mlp", "residual")
 SIGNIFICANT = 0.01  # as in the paper
