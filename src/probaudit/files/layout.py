@@ -13,6 +13,7 @@ from ..data.arrays import as_numbers
 from ..data.calibrator_fit import CalibratorFit
 from ..data.classes import (
     Pattern,
+    as_truth,
     class_list,
     in_class_order,
     labels_as_text,
@@ -23,6 +24,7 @@ from ..data.populations import crossing
 from ..data.predictions import OnBadRows, Predictions
 from ..errors import Argument, InputError
 from ..text import listed
+from .dialect import Dialect
 
 OUTPUTS = ("probs", "logits", "log_probs", "confidence")
 
@@ -45,6 +47,13 @@ class ReadOptions(TypedDict, total=False):
     on_bad_rows: OnBadRows
     tolerance: float | None
     ignore_label: Any
+    sep: str | None
+    decimal: str
+
+
+def dialect_of(options: ReadOptions) -> Dialect:
+    """The dialect of CSV files that the options choose."""
+    return Dialect(options.get("sep"), options.get("decimal", "."))
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ class Layout:
             "calibrator_fit": self.calibrator_fit,
         }
         if self.kind == "confidence":
+            if not any(isinstance(name, str) for name in self.classes or ()):
+                label = as_truth(label, self.label, strict=self.on_bad_rows == "error")
             confidence = as_numbers(table[self.outputs[0]], self.outputs[0])
             return Predictions.from_confidence(confidence, label, **parts)
         outputs = matrix(table, list(self.outputs), self.kind)
