@@ -270,7 +270,6 @@ REQUESTS = {
     "classes": ({"classes": 3}, "classes", "sequence"),
     "classes twice": ({"classes": [1, 1]}, "classes", "must not repeat"),
     "too few classes": ({"classes": [1]}, "classes", "each of the 2"),
-    "correct is text": ({"confidence": "conf", "correct": "g"}, "g", "Pass `classes`"),
     "on_bad_rows": ({"on_bad_rows": "skip"}, "on_bad_rows", "'skip'"),
 }
 

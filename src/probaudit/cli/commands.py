@@ -77,3 +77,7 @@ def main(
     ] = False,
 ) -> None:
     pass
+
+
+if __name__ == "__main__":
+    app()
