@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import Argument, InputError
+from ..errors import Argument, InputError, WayOut, nearest
 from ..text import listed
 from ..version import __version__
 
@@ -67,7 +67,9 @@ class Threshold:
         found = [name for name in values if fnmatchcase(name, self.name)]
         if not found:
             without = self.name.startswith(GROUPS) and not any(n.startswith(GROUPS) for n in values)
-            way_out = ("pass ", Argument("groups", "COLUMN")) if without else ()
+            way_out: WayOut = (
+                ("pass ", Argument("groups", "COLUMN")) if without else nearest(self.name, values)
+            )
             rule = "there are no groups" if without else _known_names(values, self.name)
             raise InputError(self.side, rule, repr(self.name), way_out=way_out)
         return found

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from ..errors import InputError
+from ..files.paths import is_readable
 from ..text import counted
 from .options import Decimal, Format, Logits, LogProbs, Probs, Separator
 from .outputs import say
@@ -92,7 +93,9 @@ def _load(path: Path) -> Calibrator:
         return load(path)
     except InputError as problem:
         value = problem.value if problem.argument == "path" else f"{path}: {problem.value}"
-        raise InputError("calibrator", problem.rule, value, way_out=problem.way_out) from None
+        swapped = ("name the calibrator first, then the file with outputs",)
+        way_out = swapped if is_readable(path) else problem.way_out
+        raise InputError("calibrator", problem.rule, value, way_out=way_out) from None
 
 
 def _columns_besides(model: Calibrator, given: Mapping[str, str | None]) -> dict[str, Any]:

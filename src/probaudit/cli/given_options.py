@@ -66,7 +66,12 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[ORDER] = [parameter.name for parameter in order]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as problem:  # a usage error, whose class typer does not export
+            if "unexpected extra argument" in str(getattr(problem, "message", "")):
+                problem.message += ". Quote a pattern, such as 'day-*.csv'."  # type: ignore[attr-defined]
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -139,7 +144,9 @@ def option_names(context: typer.Context) -> Callable[[Argument], str]:
         known = options.get(argument.name)
         if known is None:
             return str(argument)
-        value = argument.value if known.startswith("--") and known not in flags else ""
+        # an option of another name has other values
+        same = known == f"--{argument.name.replace('_', '-')}"
+        value = argument.value if same and known not in flags else ""
         return f"`{known} {value}`" if value else f"`{known}`"
 
     return spell

@@ -27,7 +27,9 @@ def check_outputs(options: Mapping[str, Any]) -> None:
         if path is None or path == "-":
             continue
         if Path(path).is_dir() or not Path(path).parent.is_dir():
-            raise InputError(name, "must be a file in a folder that exists", str(path))
+            way_out = ("name a file",) if Path(path).is_dir() else ("create the folder",)
+            rule = "must be a file in a folder that exists"
+            raise InputError(name, rule, str(path), way_out=way_out)
 
 
 def write_results(result: Result, json: str | None, html: Path | None, title: str = "") -> None:

@@ -129,7 +129,12 @@ def check_separator(path: Path, dialect: Dialect = COMMAS) -> None:
     import pyarrow as pa
 
     with pa.input_stream(str(path)) as file:  # decompresses
-        header = file.read(2**16).partition(b"\n")[0].decode("latin-1")
+        first = file.read(2**16)
+    if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(
+            "source", NOT_UTF8, f"{path} is UTF-16", way_out=("save it as CSV in UTF-8",)
+        )
+    header = first.partition(b"\n")[0].decode("latin-1")
     wanted = dialect.separator(path)
     found = next((sign for sign in ";\t|," if sign in header and wanted not in header), None)
     if found is not None and "\0" not in header:

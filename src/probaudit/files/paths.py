@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..data.extras import needed
-from ..errors import InputError
+from ..errors import InputError, nearest
 
 SUFFIXES = {
     ".npz": "npz",
@@ -151,7 +151,9 @@ def _expanded(path: Path) -> tuple[Path, list[Path]]:
         return root, files
     form_of(path)
     if not path.is_file():
-        raise InputError("source", "must be a file that exists", str(path))
+        inside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        way_out = nearest(path.name, inside)
+        raise InputError("source", "must be a file that exists", str(path), way_out=way_out)
     return path.parent, [path]
 
 

@@ -269,7 +269,11 @@ def read_costs(path: Path, classes: Sequence[Any], dialect: Dialect = COMMAS) ->
     columns = names[1:] if named else names
     if not columns:
         raise InputError("costs", "needs at least one decision", str(path))
-    matrix = matrix_of(table, columns, "costs")
+    try:
+        matrix = matrix_of(table, columns, "costs")
+    except InputError as problem:
+        value = f"{path}, column {problem.argument!r}: {problem.value}"
+        raise InputError("costs", problem.rule, value, way_out=problem.way_out) from None
     if named:
         given = [str(c) for c in first.tolist()]
         wanted = [str(c) for c in classes]
