@@ -84,8 +84,7 @@ MISTAKES = {
     ),
     "percentages": (
         "audit percent.csv",
-        "`p_*`: a probability must lie between 0 and 1 (row 0: {...}). Divide "
-        "percentages by 100.",
+        "`p_*`: a probability must lie between 0 and 1 (row 0: {...}). Divide percentages by 100.",
     ),
     "percent signs": (
         "audit signs.csv",
