@@ -472,9 +472,8 @@ def test_cost_files(tmp_path):
     )
     refused(
         lambda: read_costs(text_file(path, "keep,drop\n0,x\n1,0\n"), (0, 1)),
-        "drop",
-        0,
-        "must hold numbers",
+        "costs",
+        words="column 'drop': 'x'",
     )
 
 
