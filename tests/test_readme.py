@@ -59,6 +59,12 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
     pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv(
         "answers.csv", index=False
     )
+    frame.to_csv("semicolons.csv", index=False, sep=";", decimal=",")
+    np.save("probs.npy", world.cal)
+    np.save("labels.npy", world.y)
+    frame.to_parquet("reference.parquet")
+    Path("days").mkdir()
+    frame.to_parquet("days/2026-03-01.parquet")
     frame.assign(patient=np.arange(len(frame)) // 4).to_parquet("visits.parquet")
     Path("costs.csv").write_text("no,yes\n0,1\n5,0\n")
     fitted = calibrators.TemperatureScaling(classes=["cat", "dog"]).fit(
@@ -73,7 +79,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_every_command_is_found():
-    assert len(COMMANDS) == 20
+    assert len(COMMANDS) == 23
 
 
 def test_the_output_shown_is_current(shared, tmp_path, monkeypatch):

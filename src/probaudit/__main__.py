@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .cli.commands import app
+from .cli import main
 
-app(prog_name="probaudit")
+main()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 
@@ -21,6 +22,16 @@ class Argument(NamedTuple):
 
 
 WayOut = tuple["str | Argument", ...]
+
+
+def nearest(name: str, known: Iterable[str]) -> WayOut:
+    """The way out for a misspelled name: the known name that is most like it; empty if none is.
+
+    >>> nearest("lable", ["label", "p_0"])
+    ("the nearest name is 'label'",)
+    """
+    found = difflib.get_close_matches(name, list(known), 1)
+    return (f"the nearest name is {found[0]!r}",) if found else ()
 
 
 class InputError(ValueError):

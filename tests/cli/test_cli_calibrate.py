@@ -127,7 +127,7 @@ def test_a_binary_column(tmp_path):
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/folder.csv"], "not a folder"),
         (
             ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.txt"],
-            "must end in .parquet or .csv",
+            "must end in .parquet, .csv or .npz",
         ),
         (
             ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--logits", "p_*"],

@@ -119,6 +119,6 @@ def test_paths_that_are_no_such_files(tmp_path):
     refused(
         lambda: read(text_file(tmp_path / "x.txt", "label")),
         "source",
-        words="must end in one of .npz, .csv",
+        words="must end in one of .npz, .npy, .csv",
     )
     refused(lambda: read(tmp_path / "none"), "source", words="must end in one of")

@@ -270,7 +270,6 @@ REQUESTS = {
     "classes": ({"classes": 3}, "classes", "sequence"),
     "classes twice": ({"classes": [1, 1]}, "classes", "must not repeat"),
     "too few classes": ({"classes": [1]}, "classes", "each of the 2"),
-    "correct is text": ({"confidence": "conf", "correct": "g"}, "g", "Pass `classes`"),
     "on_bad_rows": ({"on_bad_rows": "skip"}, "on_bad_rows", "'skip'"),
 }
 
@@ -473,9 +472,8 @@ def test_cost_files(tmp_path):
     )
     refused(
         lambda: read_costs(text_file(path, "keep,drop\n0,x\n1,0\n"), (0, 1)),
-        "drop",
-        0,
-        "must hold numbers",
+        "costs",
+        words="column 'drop': 'x'",
     )
 
 

@@ -6,11 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import Argument, InputError
+from ..errors import Argument, InputError, WayOut, nearest
 from ..text import listed
+from ..version import __version__
 
+if TYPE_CHECKING:
+    from .audit_result import Audit
+
+CHECK_SCHEMA = "probaudit.check/1"
 GROUPS = "groups."
 
 
@@ -62,7 +67,9 @@ class Threshold:
         found = [name for name in values if fnmatchcase(name, self.name)]
         if not found:
             without = self.name.startswith(GROUPS) and not any(n.startswith(GROUPS) for n in values)
-            way_out = ("pass ", Argument("groups", "COLUMN")) if without else ()
+            way_out: WayOut = (
+                ("pass ", Argument("groups", "COLUMN")) if without else nearest(self.name, values)
+            )
             rule = "there are no groups" if without else _known_names(values, self.name)
             raise InputError(self.side, rule, repr(self.name), way_out=way_out)
         return found
@@ -92,9 +99,27 @@ class CheckedThreshold:
         failed = sum(not threshold.holds(values[name]) for name in names)
         return cls(threshold, worst, values[worst], failed, len(names))
 
+    @property
+    def passed(self) -> bool:
+        return self.failed == 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values. `bound` and `value` are None if they are not finite."""
+        bound, value = (x if math.isfinite(x) else None for x in (self.threshold.bound, self.value))
+        return {
+            "threshold": self.threshold.name,
+            "side": self.threshold.side,
+            "bound": bound,
+            "passed": self.passed,
+            "name": self.name,
+            "value": value,
+            "failed": self.failed,
+            "matched": self.matched,
+        }
+
     def __str__(self) -> str:
         several = f", {self.failed:,} of {self.matched:,} fail" if self.matched > 1 else ""
-        mark = "FAIL" if self.failed else "ok"
+        mark = "ok" if self.passed else "FAIL"
         return f"{mark:5}{self.name} = {self.value:.6g}  ({self.threshold.rule}{several})"
 
 
@@ -103,6 +128,17 @@ def check_thresholds(
 ) -> list[CheckedThreshold]:
     """Each threshold against the numbers of an audit; an unknown name raises."""
     return [CheckedThreshold.of(threshold, values) for threshold in thresholds]
+
+
+def check_as_dict(checked: Sequence[CheckedThreshold], audit: Audit) -> dict[str, Any]:
+    """Thresholds and their result as plain values, with the audit that they bound."""
+    return {
+        "schema": CHECK_SCHEMA,
+        "version": __version__,
+        "passed": all(one.passed for one in checked),
+        "thresholds": [one.to_dict() for one in checked],
+        "audit": audit.to_dict(),
+    }
 
 
 def _known_names(values: Mapping[str, float], wanted: str) -> str:

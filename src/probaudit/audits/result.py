@@ -41,9 +41,7 @@ class Result(ABC):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The result as JSON text, also written to `path` if given."""
-        return _written(
-            json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n", path
-        )
+        return _written(json_text(self.to_dict()), path)
 
     @one_blas_thread()
     def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
@@ -70,6 +68,11 @@ def _in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and "text/html" in shell.display_formatter.active_types
+
+
+def json_text(content: Mapping[str, Any]) -> str:
+    """Plain values as JSON text."""
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _written(text: str, path: str | Path | None) -> str:

@@ -11,8 +11,11 @@ import numpy as np
 import typer
 
 from ..errors import InputError
+from ..files.paths import is_readable
 from ..text import counted
-from .options import Logits, LogProbs, Probs
+from .options import Decimal, Format, Logits, LogProbs, Probs, Separator
+from .outputs import say
+from .standard_input import opened
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -24,12 +27,18 @@ def apply(
     ],
     file: Annotated[
         Path,
-        typer.Argument(help=".csv, .parquet, .arrow or .npz file with outputs", show_default=False),
+        typer.Argument(
+            help="file with outputs (.csv, .tsv, .jsonl, .parquet, .arrow, .npz or .npy), a folder,"
+            " a pattern, or - for standard input",
+            show_default=False,
+        ),
     ],
     *,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help=".parquet or .csv file to write", show_default=False),
+        typer.Option(
+            "--output", "-o", help=".parquet, .csv or .npz file to write", show_default=False
+        ),
     ],
     probs: Probs = None,
     logits: Logits = None,
@@ -43,24 +52,35 @@ def apply(
     groups: Annotated[
         str | None, typer.Option(help="column with groups; by default that of the fit")
     ] = None,
+    sep: Separator = None,
+    decimal: Decimal = ".",
+    form: Format = None,
 ) -> None:
     """Apply a calibrator to the outputs in a file. No labels are needed.
 
-    Calibrated outputs are named p_<class>; all other columns are kept. A calibrator that was fitted
+    Calibrated outputs are named p_<class>; an .npz file has them as one array `probs`, with their
+    `classes`. All other columns are kept, and float32 stays float32. A calibrator that was fitted
     with features or groups reads the columns of the same names. A .parquet file also stores which
     rows fitted the calibrator: `audit` and `compare` warn if they are the rows of the file.
     """
+    from ..files.dialect import Dialect
     from ..files.row_files import parts_of
-    from ..files.writing import write_tables
+    from ..files.writing import write_arrays, write_tables
 
     model = _load(calibrator)
     patterns = {"probs": probs, "logits": logits, "log_probs": log_probs}
     columns = _columns_besides(model, {"features": features, "groups": groups})
     application = _Application(model, patterns, columns)
-    rows = write_tables(output, application.tables(parts_of(file)), model.fit_identity)
-    typer.echo(f"{counted(rows)} written to {output}")
+    parts = parts_of(opened(file, form), Dialect(sep, decimal))
+    if output.suffix.lower() == ".npz":
+        arrays = application.arrays(parts)
+        rows = len(arrays["probs"])
+        write_arrays(output, arrays)
+    else:
+        rows = write_tables(output, application.tables(parts), model.fit_identity)
+    say(f"{counted(rows)} written to {output}")
     if application.unseen:
-        typer.echo(
+        say(
             f"{counted(application.unseen)} in groups that the fit did not have: calibrated by the"
             " calibrator for all rows"
         )
@@ -73,7 +93,9 @@ def _load(path: Path) -> Calibrator:
         return load(path)
     except InputError as problem:
         value = problem.value if problem.argument == "path" else f"{path}: {problem.value}"
-        raise InputError("calibrator", problem.rule, value, way_out=problem.way_out) from None
+        swapped = ("name the calibrator first, then the file with outputs",)
+        way_out = swapped if is_readable(path) else problem.way_out
+        raise InputError("calibrator", problem.rule, value, way_out=way_out) from None
 
 
 def _columns_besides(model: Calibrator, given: Mapping[str, str | None]) -> dict[str, Any]:
@@ -108,8 +130,28 @@ class _Application:
 
     def tables(self, parts: Iterable[Any]) -> Iterator[Any]:
         """The parts of a file with calibrated outputs in place of the original ones."""
-        from ..files.reading import read_besides, read_outputs
         from ..files.writing import with_columns
+
+        classes = self.model.classes_.tolist()
+        for calibrated, others in self._each(parts):
+            yield with_columns(
+                others, {f"p_{name}": calibrated[:, k] for k, name in enumerate(classes)}
+            )
+
+    def arrays(self, parts: Iterable[Any]) -> dict[str, np.ndarray]:
+        """All parts as arrays: calibrated outputs, their classes, and the other columns."""
+        import pyarrow as pa
+
+        from ..data.arrays import from_arrow
+
+        outputs, tables = zip(*self._each(parts), strict=True)
+        others = pa.concat_tables(tables, promote_options="permissive")
+        columns = {name: from_arrow(others[name], name) for name in others.column_names}
+        return columns | {"probs": np.concatenate(outputs), "classes": self.model.classes_}
+
+    def _each(self, parts: Iterable[Any]) -> Iterator[tuple[np.ndarray, Any]]:
+        """The calibrated outputs of each part, and its other columns as an Arrow table."""
+        from ..files.reading import read_besides, read_outputs
 
         classes, start = self.model.classes_.tolist(), 0
         for part in parts:
@@ -119,9 +161,7 @@ class _Application:
             besides = {name: read_besides(part, name, own) for name, own in self.columns.items()}
             self.unseen += _unseen(self.model, besides)
             calibrated = self._calibrated(outputs, besides, start)
-            yield with_columns(
-                others, {f"p_{name}": calibrated[:, k] for k, name in enumerate(classes)}
-            )
+            yield in_format_of(outputs, calibrated), others
             start += len(outputs)
 
     def _calibrated(
@@ -144,6 +184,20 @@ class _Application:
                 row=None if problem.row is None else start + problem.row,
                 way_out=problem.way_out,
             ) from None
+
+
+def in_format_of(outputs: np.ndarray, calibrated: np.ndarray) -> np.ndarray:
+    """Calibrated outputs in float32, if the outputs are float32 or float16. None is rounded to 0,
+    because the log loss of an event that happens at probability 0 is infinite.
+
+    >>> in_format_of(np.float32([[0.5, 0.5]]), np.array([[1e-60, 1.0]])).tolist()
+    [[1.401298464324817e-45, 1.0]]
+    """
+    if outputs.dtype.itemsize > 4:
+        return calibrated
+    rounded = calibrated.astype(np.float32)
+    rounded[(rounded == 0) & (calibrated > 0)] = np.nextafter(np.float32(0), np.float32(1))
+    return rounded
 
 
 def _unseen(model: Calibrator, besides: Mapping[str, Any]) -> int:

@@ -12,11 +12,12 @@ import typer
 from ..audits.audit import Repairing, audit_rows, audit_source
 from ..audits.audit_result import Audit
 from ..audits.finding import Commands
-from ..audits.gate import Threshold, check_thresholds
+from ..audits.gate import Threshold, check_as_dict, check_thresholds
 from ..audits.row_findings import judged_on_its_own_rows
 from ..data.populations import crossing
 from ..data.predictions import Predictions
 from ..errors import InputError
+from ..files.dialect import Dialect
 from ..files.layout import split_names
 from ..files.reading import read_costs
 from .given_options import given, outputs_for_apply
@@ -25,6 +26,7 @@ from .options import (
     OUTPUTS,
     ROWS,
     Costs,
+    Decimal,
     File,
     Full,
     GroupColumns,
@@ -33,10 +35,12 @@ from .options import (
     Material,
     Reject,
     Repair,
+    Separator,
     Title,
 )
-from .outputs import console, print_report_path, write_results
+from .outputs import console, print_report_path, say, write_json, write_results
 from .running import in_steps
+from .standard_input import shown
 
 
 def audit_opened(
@@ -50,6 +54,8 @@ def audit_opened(
     html: Html = None,
     title: Title = "",
     material: Material = 0.01,
+    sep: Separator = None,
+    decimal: Decimal = ".",
 ) -> Audit:
     """Audit the rows in memory or in a stream."""
     # a page has room for all calibrators
@@ -57,12 +63,14 @@ def audit_opened(
     columns = rows.first.columns or {}
     crossed = [crossing(part, columns) for part in split_names(groups, columns)]
     choices: dict[str, Any] = {
-        "costs": None if costs is None else read_costs(costs, rows.first.class_order),
+        "costs": None
+        if costs is None
+        else read_costs(costs, rows.first.class_order, Dialect(sep, decimal)),
         "reject_cost": reject_cost,
         "repair": repairing,
         "regions": list(columns) or None,
         "cross": [names for names in crossed if names],
-        "title": title or file.name,
+        "title": title or shown(file),
         "material": material,
     }
     if isinstance(rows.given, Predictions):
@@ -104,7 +112,7 @@ def audit(
 def _runnable_commands(file: Path, context: typer.Context, groups: list[str]) -> Commands:
     """Spells the actions of an advice as commands that run as printed. `groups` : the columns whose
     values are groups."""
-    rows = given(context, *ROWS, *OUTPUTS, "confidence", "correct")
+    rows = given(context, *ROWS, *OUTPUTS, "confidence", "correct", "form")
     features = context.params.get("features")
     return Commands(
         str(file),
@@ -145,7 +153,8 @@ def check(
 ) -> None:
     """Check an audit against thresholds, for a pipeline.
 
-    The exit code is 0 if all thresholds hold, 1 if one fails, and 2 for invalid input.
+    The exit code is 0 if all thresholds hold, 1 if one fails, 2 for invalid input, and 3 for an
+    internal error. --json - prints thresholds, results and audit as JSON, and nothing else.
 
     Example: --max log_score.normalized=50% --min accuracy=0.9. An unknown name lists all names.
 
@@ -154,11 +163,14 @@ def check(
     small group is noisy: --max 'groups.*.gap.low=5%' fails only if the interval excludes 5%.
     """
     checked = check_thresholds(audit.flat(), _thresholds({"maximum": maximum, "minimum": minimum}))
-    write_results(audit, json, html)
-    for one in checked:
-        typer.echo(str(one))
+    write_results(audit, None, html)
+    if json is not None:
+        write_json(json, check_as_dict(checked, audit))
+    if json != "-":
+        for one in checked:
+            (say if one.passed else typer.echo)(str(one))
     for finding in audit.findings:
         if finding.rule == judged_on_its_own_rows.name:
             typer.echo(f"warning: {finding.text} {finding.advice_text(audit.spelling)}", err=True)
-    if any(one.failed for one in checked):
+    if not all(one.passed for one in checked):
         raise typer.Exit(1)

@@ -17,8 +17,9 @@ from ..text import percent
 from .given_options import command_line, given, outputs_for_apply
 from .opened_rows import OpenedRows, open_rows, reading
 from .options import OUTPUTS, ROWS, FeatureColumns, File, Score
-from .outputs import console
+from .outputs import console, say
 from .running import in_steps
+from .standard_input import DASH
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -64,23 +65,21 @@ def calibrate(
     )
     if isinstance(rows.given, RowSource) and len(rows.given) > len(sample):
         calibrator = _fitted_to_all(calibrator, rows)
-        typer.echo(f"Compared on a sample of {len(sample):,} of {len(rows.given):,} rows.")
+        say(f"Compared on a sample of {len(sample):,} of {len(rows.given):,} rows.")
     if columns := _columns_of_fit(calibrator, sample, features):
         calibrator.columns_ = np.array(columns)
     save(calibrator, output)
-    typer.echo(f"{gain} (out of fold)")
-    typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
-    new = file.with_name(f"new-{file.name}")
-    typer.echo(f"Saved to {output}. Next, apply it to new rows, such as {new}:")
-    typer.echo(
-        command_line("apply", output, new, *outputs_for_apply(context), "-o", CALIBRATED_FILE)
-    )
+    say(f"{gain} (out of fold)")
+    say(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
+    new = Path("new.csv") if file == DASH else file.with_name(f"new-{file.name}")
+    say(f"Saved to {output}. Next, apply it to new rows, such as {new}:")
+    say(command_line("apply", output, new, *outputs_for_apply(context), "-o", CALIBRATED_FILE))
     if not sample.pairs:
         outputs = given(context, *OUTPUTS)
         each = [*outputs, "--probs", "p_*"] if outputs else []
         rest = [*given(context, *ROWS), *each]
-        typer.echo("If they have labels, judge it on them. The rows that fitted it flatter it.")
-        typer.echo(command_line("compare", new, CALIBRATED_FILE, *rest))
+        say("If they have labels, judge it on them. The rows that fitted it flatter it.")
+        say(command_line("compare", new, CALIBRATED_FILE, *rest))
 
 
 def _group_columns(rows: Predictions) -> str | tuple[str, ...] | None:

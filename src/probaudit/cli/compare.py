@@ -13,13 +13,27 @@ import typer
 from ..audits.finding import COMMANDS
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
+from ..files.dialect import Dialect
 from ..files.layout import ReadOptions
 from ..files.reading import read_costs
 from .given_options import in_order
 from .opened_rows import OpenedRows, Reading, reading
-from .options import OUTPUTS, Costs, Full, Html, Json, Repair, Score, Title
-from .outputs import console, print_report_path, write_results
+from .options import (
+    COLUMNS,
+    OUTPUTS,
+    Costs,
+    Decimal,
+    Full,
+    Html,
+    Json,
+    Repair,
+    Score,
+    Separator,
+    Title,
+)
+from .outputs import console, print_report_path, say, write_results
 from .running import in_steps
+from .standard_input import DASH, opened
 
 LENS_VALUES = 5_000_000  # outputs per model up to which files show errors by lens
 
@@ -52,10 +66,17 @@ def open_models(
     *,
     probs: Annotated[
         list[str],
-        typer.Option(help="columns with probabilities; once for all files, or once per model"),
+        typer.Option(
+            help="columns with probabilities; once for all files, or once per model",
+            rich_help_panel=COLUMNS,
+        ),
     ] = [],  # noqa: B006
-    logits: Annotated[list[str], typer.Option(help="columns with logits")] = [],  # noqa: B006
-    log_probs: Annotated[list[str], typer.Option(help="columns with log-probabilities")] = [],  # noqa: B006
+    logits: Annotated[
+        list[str], typer.Option(help="columns with logits", rich_help_panel=COLUMNS)
+    ] = [],  # noqa: B006
+    log_probs: Annotated[
+        list[str], typer.Option(help="columns with log-probabilities", rich_help_panel=COLUMNS)
+    ] = [],  # noqa: B006
     name: Annotated[
         list[str], typer.Option(help="name of a model, once per model in the order of files")
     ] = [],  # noqa: B006
@@ -64,6 +85,7 @@ def open_models(
     from ..comparisons.same_rows import read_models
 
     passing = reading.passing
+    files = [opened(file, reading.form if file == DASH else None) for file in files]
     if passing.engine == "auto" and any(
         is_streamed(file, "auto", passing.checkpoint) for file in files
     ):
@@ -120,6 +142,8 @@ def compare(
     ] = None,
     score: Score = "log",
     costs: Costs = None,
+    sep: Separator = None,
+    decimal: Decimal = ".",
     repair: Repair = None,
     json: Json = None,
     html: Html = None,
@@ -137,7 +161,9 @@ def compare(
     first = models.first
     comparison = compare_models(
         models.rows,
-        costs=None if costs is None else read_costs(costs, first.class_order),
+        costs=None
+        if costs is None
+        else read_costs(costs, first.class_order, Dialect(sep, decimal)),
         reference=reference,
         score=score,  # type: ignore[arg-type]
         repair=repair,
@@ -154,5 +180,5 @@ def compare(
         else first_screen(comparison, title, COMMANDS, more)
     )
     if models.total > len(first):
-        typer.echo(f"\nCompared on a sample of {len(first):,} of {models.total:,} rows.")
+        say(f"\nCompared on a sample of {len(first):,} of {models.total:,} rows.")
     print_report_path(html)

@@ -3,18 +3,24 @@ name options instead of Python arguments."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Callable, Mapping
+from inspect import cleandoc
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
+from ..data.extras import how_to_install
 from ..engines.cluster import ClusterError
 from ..errors import Argument, InputError
 from .options import OUTPUTS
+from .standard_input import forget_copies, without_copies
 
+CLOSED_PIPE = 141  # as of a program that SIGPIPE ends
 ORDER = "probaudit.order"  # key of the order of options in the context of a command
 # Options whose values are names of columns or models.
 NAMING = (
@@ -38,6 +44,7 @@ PARAMETERS = (
     ("columns", "groups"),
     ("cross", "groups"),
     ("cv", "folds"),
+    ("format", "form"),
     ("y_true", "labels"),
     ("y_proba", "probs"),
     ("from_logits", "logits"),
@@ -48,16 +55,23 @@ PARAMETERS = (
     ("regions", "groups"),
     ("source", "file"),
     ("source", "files"),
+    ("source", "days"),
 )
 
 
 class Command(TyperCommand):
-    """Prints invalid input, or the loss of a Dask cluster, as one line; the exit code is 2."""
+    """Prints invalid input, the loss of a Dask cluster, or a missing package, as one line; the exit
+    code is 2. A reader that closes the pipe, such as `head`, ends the command as it does others."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[ORDER] = [parameter.name for parameter in order]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as problem:  # a usage error, whose class typer does not export
+            if "unexpected extra argument" in str(getattr(problem, "message", "")):
+                problem.message += ". Quote a pattern, such as 'day-*.csv'."  # type: ignore[attr-defined]
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -65,8 +79,25 @@ class Command(TyperCommand):
         except (InputError, ClusterError) as error:
             spell = option_names(ctx)
             message = error.message(spell) if isinstance(error, InputError) else str(error)
-            typer.echo(f"error: {message}", err=True)
+            typer.echo(f"error: {without_copies(message)}", err=True)
             raise typer.Exit(2) from None
+        except ImportError as problem:
+            missing = how_to_install(problem)
+            if missing is None:
+                raise
+            typer.echo(f"error: {missing}", err=True)
+            raise typer.Exit(2) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+            raise typer.Exit(CLOSED_PIPE) from None
+        finally:
+            forget_copies()
+
+
+def in_paragraphs(command: Callable[..., None]) -> str:
+    """The docstring of a command with one line per paragraph, which the help wraps."""
+    text = cleandoc(command.__doc__ or "")
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def in_order(context: typer.Context, *names: str) -> list[tuple[str, str]]:
@@ -89,7 +120,8 @@ def given(context: typer.Context, *names: str) -> list[str]:
 def outputs_for_apply(context: typer.Context) -> list[str]:
     """The options with which `apply` reads the same outputs."""
     confidence = context.params.get("confidence")
-    return given(context, *OUTPUTS) if confidence is None else ["--probs", confidence]
+    outputs = given(context, *OUTPUTS) if confidence is None else ["--probs", confidence]
+    return [*outputs, *given(context, "sep", "decimal")]
 
 
 def command_line(*words: Any) -> str:
@@ -101,6 +133,7 @@ def option_names(context: typer.Context) -> Callable[[Argument], str]:
     """A function that spells Python arguments as options of this command. It leaves the names of
     columns and models alone."""
     options = {str(parameter.name): _spelled(parameter) for parameter in context.command.params}
+    flags = {_spelled(p) for p in context.command.params if getattr(p, "is_flag", False)}
     for argument, name in PARAMETERS:
         if name in options:
             options.setdefault(argument, options[name])
@@ -109,7 +142,12 @@ def option_names(context: typer.Context) -> Callable[[Argument], str]:
 
     def spell(argument: Argument) -> str:
         known = options.get(argument.name)
-        return str(argument) if known is None else f"`{known}`"
+        if known is None:
+            return str(argument)
+        # an option of another name has other values
+        same = known == f"--{argument.name.replace('_', '-')}"
+        value = argument.value if same and known not in flags else ""
+        return f"`{known} {value}`" if value else f"`{known}`"
 
     return spell
 

@@ -7,32 +7,56 @@ from typing import Annotated
 import typer
 
 from ..files.reading import read_multilabel
-from .options import ClusterColumn, Drop, File, Html, Json, Logits, LogProbs, Probs, Title, Weight
+from .options import (
+    COLUMNS,
+    ClusterColumn,
+    Decimal,
+    Drop,
+    File,
+    Format,
+    Html,
+    Json,
+    Logits,
+    LogProbs,
+    Probs,
+    Separator,
+    Title,
+    Weight,
+)
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
+from .standard_input import opened, shown
 
 
 def open_labels(
     file: File,
     *,
     labels: Annotated[
-        str, typer.Option(help="columns with labels, 0 or 1: names or a pattern")
+        str,
+        typer.Option(
+            help="columns with labels, 0 or 1: names or a pattern", rich_help_panel=COLUMNS
+        ),
     ] = "y_*",
     probs: Probs = None,
     logits: Logits = None,
     log_probs: LogProbs = None,
     weight: Weight = None,
     clusters: ClusterColumn = None,
+    sep: Separator = None,
+    decimal: Decimal = ".",
+    form: Format = None,
 ) -> dict[str, object]:
     """The arguments of `multilabel_table` that a file holds."""
     return read_multilabel(
-        file,
+        opened(file, form),
         labels=labels,
         probs=probs,
         logits=logits,
         log_probs=log_probs,
         weight=weight,
         clusters=clusters,
+        sep=sep,
+        decimal=decimal,
     )
 
 
@@ -64,7 +88,7 @@ def multilabel(
         ignore_label=ignore_label,
         on_bad_rows="drop" if drop_bad_rows else "error",
     )
-    write_results(found, json, html, title or file.name)
+    write_results(found, json, html, title or shown(file))
     if json != "-":
-        console().print(render(found, title or file.name))
+        console().print(render(found, title or shown(file)))
         print_report_path(html)

@@ -17,11 +17,13 @@ from .options import (
     ClusterColumn,
     Confidence,
     Correct,
+    Decimal,
     Drop,
     EngineName,
     EventName,
     FeatureColumns,
     File,
+    Format,
     GroupColumns,
     IgnoreLabel,
     Label,
@@ -30,17 +32,21 @@ from .options import (
     Probs,
     Resume,
     Scheduler,
+    Separator,
     Threads,
     Tolerance,
     Weight,
 )
+from .standard_input import opened
 
 
 class Reading(NamedTuple):
-    """How to read rows: the options of a pass over files, and those of `read` and `scan`."""
+    """How to read rows: the options of a pass over files, those of `read` and `scan`, and the
+    format of standard input."""
 
     passing: Passing
     options: ReadOptions
+    form: str | None
 
 
 def reading(
@@ -57,6 +63,9 @@ def reading(
     drop_bad_rows: Drop = False,
     tolerance: Tolerance = None,
     ignore_label: IgnoreLabel = None,
+    sep: Separator = None,
+    decimal: Decimal = ".",
+    form: Format = None,
     engine: EngineName = "auto",
     scheduler: Scheduler = None,
     checkpoint: Checkpoint = None,
@@ -84,8 +93,10 @@ def reading(
         on_bad_rows="drop" if drop_bad_rows else "error",
         tolerance=tolerance,
         ignore_label=ignore_label,
+        sep=sep,
+        decimal=decimal,
     )
-    return Reading(passing, options)
+    return Reading(passing, options, form)
 
 
 def open_rows(
@@ -98,7 +109,7 @@ def open_rows(
 ) -> OpenedRows:
     """The rows of a file."""
     options = reading.options | ReadOptions(probs=probs, logits=logits, log_probs=log_probs)
-    return OpenedRows.of(file, reading.passing, options)
+    return OpenedRows.of(opened(file, reading.form), reading.passing, options)
 
 
 class OpenedRows(NamedTuple):

@@ -12,8 +12,10 @@ from typing import Any, TextIO, cast
 
 import typer
 
-from ..audits.result import Result
+from ..audits.result import Result, json_text
+from ..data.work import SILENT
 from ..errors import InputError
+from ..files.writing import write_text
 
 FILES = ("json", "html", "output", "checkpoint")  # options that name a file to write
 
@@ -25,22 +27,36 @@ def check_outputs(options: Mapping[str, Any]) -> None:
         if path is None or path == "-":
             continue
         if Path(path).is_dir() or not Path(path).parent.is_dir():
-            raise InputError(name, "must be a file in a folder that exists", str(path))
+            way_out = ("name a file",) if Path(path).is_dir() else ("create the folder",)
+            rule = "must be a file in a folder that exists"
+            raise InputError(name, rule, str(path), way_out=way_out)
 
 
 def write_results(result: Result, json: str | None, html: Path | None, title: str = "") -> None:
     """Write the JSON and the report that were requested."""
     if html is not None:
         result.to_html(html, title=title)
-    if json == "-":
-        sys.stdout.write(result.to_json())
-    elif json is not None:
-        result.to_json(json)
+    if json is not None:
+        write_json(json, result.to_dict())
+
+
+def write_json(path: str, content: Mapping[str, Any]) -> None:
+    """Write plain values as JSON to a file, or to - for standard output."""
+    if path == "-":
+        sys.stdout.write(json_text(content))
+    else:
+        write_text(Path(path), json_text(content))
+
+
+def say(text: str) -> None:
+    """Print a line, unless the command is quiet."""
+    if not SILENT.get():
+        typer.echo(text)
 
 
 def print_report_path(html: Path | None) -> None:
     if html is not None:
-        typer.echo(f"\nReport written to {html}")
+        say(f"\nReport written to {html}")
 
 
 # signs that an encoding may lack, and what is printed then
@@ -90,11 +106,12 @@ class _Trimmed:
 
 
 def console() -> Any:
-    """A console. What a file or another program reads has no blanks at the ends of lines."""
+    """A console, silent if the command is quiet. What a file or another program reads has no blanks
+    at the ends of lines."""
     from rich.console import Console
 
     stream = sys.stdout if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
-    found = Console(highlight=False, file=stream)
+    found = Console(highlight=False, file=stream, quiet=SILENT.get())
     if not found.encoding.startswith("utf"):
         found.width -= LONGER
     return found

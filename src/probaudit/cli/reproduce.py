@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..reproduce.papers import MODULES, paper
+from .outputs import say
 
 
 def reproduce(
@@ -42,14 +43,14 @@ def reproduce(
     folder = DataFolder.of(data)
     try:
         for one in chosen:
-            found = run(one, output, folder, quick=quick, report=typer.echo)
+            found = run(one, output, folder, quick=quick, report=say)
             page = output / f"paper-{one.number}.html"
             found.to_html(page)
             found.to_json(page.with_suffix(".json"))
-            typer.echo(f"\nPaper {one.number}: {found.headline}")
+            say(f"\nPaper {one.number}: {found.headline}")
             for left in found.left_out:
-                typer.echo(f"left out: {left.title} {left.reason}")
-            typer.echo(f"Page written to {page}\n")
+                say(f"left out: {left.title} {left.reason}")
+            say(f"Page written to {page}\n")
     except KeyboardInterrupt:
         typer.echo("\nInterrupted. Complete results are stored: repeat the command.", err=True)
         raise

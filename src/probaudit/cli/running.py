@@ -8,13 +8,24 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from ..data.work import SILENT
+from .options import WRITTEN
 from .outputs import check_outputs
 
 Options = Mapping[str, Any]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="print only errors, failed thresholds, alarms, and JSON that goes to -",
+        rich_help_panel=WRITTEN,
+    ),
+]
 
 
 def one_checkpoint(options: Options) -> list[Path]:
@@ -59,6 +70,27 @@ def in_steps(
         return run
 
     return decorate
+
+
+def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option --quiet."""
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter(
+        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
+    )
+
+    @functools.wraps(command)
+    def run(*, quiet: bool, **options: Any) -> None:
+        before = SILENT.set(quiet)
+        try:
+            command(**options)
+        finally:
+            SILENT.reset(before)
+
+    parameters = [*signature.parameters.values(), option]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 @contextmanager

@@ -3,12 +3,14 @@ library."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import Argument, InputError, WayOut
+from .extras import needed
 
 # The relative spacing of bfloat16, which numpy does not have.
 BFLOAT16_SPACING = 2.0**-7
@@ -181,13 +183,26 @@ def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
     odd = np.argwhere(~(missing | numeric))
     if len(odd):  # text is refused even if it looks like a number, as in an array of strings
         row = int(odd[0][0]) if array.ndim else None
-        raise InputError(argument, "must hold numbers", repr(array[tuple(odd[0])]), row=row)
+        value = array[tuple(odd[0])]
+        raise InputError(
+            argument, "must hold numbers", repr(value), row=row, way_out=_way_out(value)
+        )
     try:
         return np.where(missing, np.nan, array).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(
             argument, "must hold numbers, in rows of the same length", str(problem)
         ) from None
+
+
+def _way_out(value: Any) -> WayOut:
+    """What to do about text that a person reads as a number."""
+    text = str(value).strip()
+    if re.fullmatch(r"-?\d*,\d+", text):
+        return ("pass ", Argument("decimal", "','"), " if a comma precedes decimals in the file")
+    if re.fullmatch(r"\d+([.,]\d+)?\s*%", text):
+        return ("remove the percent signs and divide by 100",)
+    return ()
 
 
 def is_missing(value: Any) -> bool:
@@ -247,6 +262,7 @@ def row_reduced(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
     """Columns by name as a pandas DataFrame."""
+    needed("pandas", "A data frame")
     import narwhals as nw
 
     return nw.from_dict(columns, backend="pandas").to_native()

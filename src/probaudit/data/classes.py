@@ -8,11 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..text import listed
 from .arrays import as_array, column_names, is_missing
 
 Pattern = str | Sequence[str]
+
+# Text that says whether an answer is correct, in any case; C and I as in logs of Inspect.
+TRUTH_VALUES = {
+    "true": True,
+    "false": False,
+    "t": True,
+    "f": False,
+    "yes": True,
+    "no": False,
+    "y": True,
+    "n": False,
+    "1": True,
+    "0": False,
+    "correct": True,
+    "incorrect": False,
+    "c": True,
+    "i": False,
+    "right": True,
+    "wrong": False,
+    "pass": True,
+    "fail": False,
+}
 
 DATE = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"  # with or without a time
 
@@ -147,6 +169,40 @@ def _number(text: str, *, whole: bool) -> Any:
     if re.fullmatch(r"-?\d+(\.0*)?", text):
         return int(text.split(".")[0])
     return float(text) if re.fullmatch(r"-?\d*\.\d+", text) and not whole else None
+
+
+def as_truth(labels: np.ndarray, argument: str, *, strict: bool) -> np.ndarray:
+    """Correctness given as text, as booleans (`TRUTH_VALUES`). Labels that are not text are
+    returned unchanged.
+
+    strict : raise at a value that is not known; otherwise such rows are left as they are, to be
+        counted as invalid.
+
+    >>> as_truth(np.array(["Yes", "no"]), "right", strict=True).tolist()
+    [True, False]
+    """
+    if _kind(labels) not in "USTO":
+        return labels
+    found = np.array(
+        [
+            TRUTH_VALUES.get(value.strip().lower(), value) if isinstance(value, str) else value
+            for value in labels.tolist()
+        ],
+        object,
+    )
+    unknown = (row for row, value in enumerate(found) if isinstance(value, str))
+    row = next(unknown, None)
+    if row is not None and strict:
+        words = list(TRUTH_VALUES)
+        pairs = [f"{yes} / {no}" for yes, no in zip(words[::2], words[1::2], strict=True)]
+        raise InputError(
+            argument,
+            f"must be a truth value: {', '.join(pairs)}",
+            repr(found[row]),
+            row=row,
+            way_out=("pass ", Argument("classes"), ", the words for false and true"),
+        )
+    return found.astype(bool) if row is None and not any(map(is_missing, found)) else found
 
 
 def labels_as_text(labels: np.ndarray, classes: tuple[Any, ...] | None) -> np.ndarray:

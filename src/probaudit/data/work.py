@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ T = TypeVar("T")
 CHUNKS = 8
 CHUNK_VALUES = 2**16
 PATIENCE = 2.0  # seconds before a progress bar appears
+SILENT = ContextVar("probaudit.silent", default=False)  # no progress bars, as with --quiet
 
 
 def default_threads() -> int:
@@ -68,7 +70,7 @@ class Progress:
         work: str = "",
     ) -> None:
         self._total, self._unit, self._work = total, unit, work or unit
-        self._show = sys.stderr.isatty() if show is None else show
+        self._show = sys.stderr.isatty() and not SILENT.get() if show is None else show
         self._before = self._done = done
         self._start = time.monotonic()
         self._lock = threading.Lock()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..data.extras import needed
 from ..errors import Argument, InputError
 from .matplotlib_frame import entitle, frame, label
 from .matplotlib_legend import add_legend, check_legend
@@ -33,6 +34,8 @@ from .picture import CONTEXT, Band, Bars, Line, Mark, Panel, Picture, Rule
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+needed("matplotlib", "Drawing", "plots")
 
 COMPACT = 0.8  # font size and line width of a compact figure, relative to rcParams
 SMALLEST, FINEST = 0.75, 0.5  # the least of either for several panels in given axes

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..choices.scores import Cost
 from ..errors import Argument, InputError
-from ..files.paths import files_of, is_path
+from ..files.paths import ARRAYS, files_of, form_of, is_path
 from ..states import AuditState
 from ..states.evidence import Evidence, Job
 from .row_source import RowSource, scan_files
@@ -32,9 +32,9 @@ def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource | DaskRows:
 
     `audit`, `calibration_error`, `grouping_loss` and `loss_budget` take the result.
 
-    source : a .parquet, .arrow, .csv or .tsv file, a folder of such files, a pattern such as
-        "day-*.parquet" or "runs/**/*.csv", or a list of paths, read in the order of their paths; or
-        a dask DataFrame. Folders named name=value add columns, as for `read`.
+    source : a .parquet, .arrow, .csv, .tsv or .jsonl file, a folder of such files, a pattern such
+        as "day-*.parquet" or "runs/**/*.csv", or a list of paths, read in the order of their paths;
+        or a dask DataFrame. Folders named name=value add columns, as for `read`.
     options : as for `read`.
     """
     if hasattr(source, "__dask_graph__"):
@@ -131,7 +131,7 @@ def is_streamed(source: Any, engine: Engine, checkpoint: Any = None) -> bool:
     if not is_path(source):
         return False
     files = files_of(source)
-    return files[0].suffix.lower() != ".npz" and (
+    return form_of(files[0]) not in ARRAYS and (
         len(files) > 1 or sum(file.stat().st_size for file in files) > LARGE
     )
 

@@ -1,4 +1,4 @@
-"""Row sources: files (.parquet, .arrow, .csv) that may exceed memory, read in batches.
+"""Row sources: files (.parquet, .arrow, .csv, .jsonl) that may exceed memory, read in batches.
 
 Files are read in the order of their paths, and rows are numbered in that order, from 0.
 """
@@ -21,8 +21,8 @@ from ..data.columns import Columns
 from ..data.predictions import Predictions
 from ..data.work import Progress
 from ..errors import InputError
-from ..files.layout import Layout, ReadOptions, check_vectors, layout_of
-from ..files.paths import SUFFIXES, files_of, fixed_part, folders_of
+from ..files.layout import Layout, ReadOptions, check_vectors, dialect_of, layout_of
+from ..files.paths import files_of, fixed_part, folders_of, is_readable
 from ..files.reading import read
 from ..files.row_files import RowFile, joint_schema, open_files
 from ..files.tables import is_text, readable, stored_fit
@@ -209,16 +209,14 @@ class RowSource:
     def would_read(self, path: Path) -> bool:
         """Whether a file, if it existed, would be one of those that are read."""
         path = path.resolve()
-        return path.suffix.lower() in SUFFIXES and any(
-            _may_name(given, path) for given in self.given
-        )
+        return is_readable(path) and any(_may_name(given, path) for given in self.given)
 
 
 def scan_files(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     """The row source of files; arguments as for `engines.choosing.scan`."""
     paths = folders_of(source)
     stamps = tuple(_stamp(path) for path in paths)
-    files = tuple(open_files(paths))
+    files = tuple(open_files(paths, dialect_of(options)))
     names = files[0].names
     layout = _layout(names, files[0].schema, options)
     schema = _schema(files, layout)
@@ -288,9 +286,7 @@ def _may_name(given: Path, path: Path) -> bool:
     """Whether a path, folder or pattern may name a file. A pattern of folders may name any file
     below its fixed part."""
     root = fixed_part(given)
-    matches = (
-        root == given or given.suffix.lower() not in SUFFIXES or fnmatchcase(path.name, given.name)
-    )
+    matches = root == given or not is_readable(given) or fnmatchcase(path.name, given.name)
     return matches and path.is_relative_to(root.resolve())
 
 

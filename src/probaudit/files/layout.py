@@ -13,6 +13,7 @@ from ..data.arrays import as_numbers
 from ..data.calibrator_fit import CalibratorFit
 from ..data.classes import (
     Pattern,
+    as_truth,
     class_list,
     in_class_order,
     labels_as_text,
@@ -21,8 +22,9 @@ from ..data.classes import (
 )
 from ..data.populations import crossing
 from ..data.predictions import OnBadRows, Predictions
-from ..errors import Argument, InputError
+from ..errors import Argument, InputError, nearest
 from ..text import listed
+from .dialect import Dialect
 
 OUTPUTS = ("probs", "logits", "log_probs", "confidence")
 
@@ -45,6 +47,13 @@ class ReadOptions(TypedDict, total=False):
     on_bad_rows: OnBadRows
     tolerance: float | None
     ignore_label: Any
+    sep: str | None
+    decimal: str
+
+
+def dialect_of(options: ReadOptions) -> Dialect:
+    """The dialect of CSV files that the options choose."""
+    return Dialect(options.get("sep"), options.get("decimal", "."))
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ class Layout:
             "calibrator_fit": self.calibrator_fit,
         }
         if self.kind == "confidence":
+            if not any(isinstance(name, str) for name in self.classes or ()):
+                label = as_truth(label, self.label, strict=self.on_bad_rows == "error")
             confidence = as_numbers(table[self.outputs[0]], self.outputs[0])
             return Predictions.from_confidence(confidence, label, **parts)
         outputs = matrix(table, list(self.outputs), self.kind)
@@ -288,7 +299,7 @@ def matching_columns(table: Collection[str], pattern: Pattern, argument: str) ->
         if argument == "columns":  # those of groups
             names = list(crossing(part, table)) or names
         if not names:
-            raise _no_column(table, f"no column matches {part!r}", argument)
+            raise _no_column(table, part, f"no column matches {part!r}", argument)
         matched += [name for name in names if name not in matched]
     return matched
 
@@ -309,12 +320,17 @@ def split_names(given: Iterable[Any], table: Collection[str]) -> list[str]:
 def one_column(table: Collection[str], name: Any, argument: str) -> str:
     text = name if name is None else str(name)
     if text not in table:
-        raise _no_column(table, f"there is no column {text!r}", argument)
+        raise _no_column(table, str(text), f"there is no column {text!r}", argument)
     return str(text)
 
 
-def _no_column(table: Collection[str], problem: str, argument: str) -> InputError:
-    return InputError(argument, f"must be one of the columns {listed(list(table))}", problem)
+def _no_column(table: Collection[str], name: str, problem: str, argument: str) -> InputError:
+    rule = f"must be one of the columns {listed(list(table))}"
+    way_out = nearest(name, table)
+    if not way_out and name == "p_*":
+        kinds = Argument("probs"), ", ", Argument("logits"), " or ", Argument("confidence")
+        way_out = ("name the columns with outputs: pass ", *kinds)
+    return InputError(argument, rule, problem, way_out=way_out)
 
 
 def matrix_of(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:

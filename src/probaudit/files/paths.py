@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import InputError
+from ..data.extras import needed
+from ..errors import InputError, nearest
 
 SUFFIXES = {
     ".npz": "npz",
+    ".npy": "npy",
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+COMPRESSED = (".gz", ".zst")  # endings after that of a text file, such as .csv.gz
+TEXT = ("csv", "jsonl")
+ARRAYS = ("npz", "npy")  # formats that are read whole, in memory
+RENAME = "save it in one of these formats, or rename it if it has one of them"
+WAYS_OUT = {  # by the ending of files that are often given
+    ".json": "write one JSON object per line, as .jsonl",
+    ".pkl": "pickled files are never opened, because they can run code: save the arrays as .npz",
+    ".pt": "save the tensors as .npz: numpy.savez(path, label=labels, logits=logits)",
+    ".xls": "save the sheet as CSV",
+    ".xlsx": "save the sheet as CSV",
 }
 MISSING = "__HIVE_DEFAULT_PARTITION__"  # Hive's folder name for a missing value
 
@@ -48,23 +63,28 @@ def folders_of(source: Any) -> dict[Path, Folders]:
     """The same files, each with the columns that its folders name: "day=3/part.parquet" below a
     given folder or pattern has a column `day`. As in Arrow, a column is int32 if all its values are
     whole numbers, and text otherwise."""
-    import pyarrow as pa
-
     files = _expanded_source(source)
+    if not all(form_of(path) in ARRAYS for path in files):
+        needed("pyarrow", "Reading these files")
     columns: dict[str, list[str | None]] = {}
     for named in files.values():
         for name, text in named.items():
             columns.setdefault(name, []).append(text)
-    values = {}
-    for name, texts in columns.items():
-        column = pa.array(texts, pa.string())
-        with contextlib.suppress(pa.ArrowInvalid):
-            column = column.cast(pa.int32())
-        values[name] = dict(zip(texts, column, strict=True))
+    values = {name: _typed(texts) for name, texts in columns.items()}
     return {
         path: {name: values[name][text] for name, text in named.items()}
         for path, named in files.items()
     }
+
+
+def _typed(texts: Sequence[str | None]) -> dict[str | None, Any]:
+    """The Arrow scalar of each text."""
+    import pyarrow as pa
+
+    column = pa.array(texts, pa.string())
+    with contextlib.suppress(pa.ArrowInvalid):
+        column = column.cast(pa.int32())
+    return dict(zip(texts, column, strict=True))
 
 
 def _expanded_source(source: Any) -> dict[Path, dict[str, str | None]]:
@@ -76,10 +96,11 @@ def _expanded_source(source: Any) -> dict[Path, dict[str, str | None]]:
         root, files = _expanded(Path(given))
         for path in files:
             named = _folder_columns(path.relative_to(root).parts[:-1])
-            if named and form_of(path) == "npz":
+            if named and form_of(path) in ARRAYS:
+                column = repr(next(iter(named)))
                 raise InputError(
                     "source",
-                    f"an .npz file cannot have a column {next(iter(named))!r} from its folder",
+                    f"an {ending_of(path)} file cannot have a column {column} from its folder",
                     str(path),
                     way_out=("give the path of the file itself",),
                 )
@@ -130,14 +151,16 @@ def _expanded(path: Path) -> tuple[Path, list[Path]]:
         return root, files
     form_of(path)
     if not path.is_file():
-        raise InputError("source", "must be a file that exists", str(path))
+        inside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        way_out = nearest(path.name, inside)
+        raise InputError("source", "must be a file that exists", str(path), way_out=way_out)
     return path.parent, [path]
 
 
 def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
     """The readable files, without hidden ones. The last `named` parts of a path may be hidden,
     because the caller named them."""
-    files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
+    files = [path for path in paths if is_readable(path) and path.is_file()]
     parts = [path.relative_to(root).parts for path in files]
     return [
         path
@@ -146,14 +169,33 @@ def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
     ]
 
 
+def ending_of(path: Path) -> str:
+    """The ending of the name that tells the format, which a compressed file has before the last
+    one.
+
+    >>> ending_of(Path("preds.CSV.gz")), ending_of(Path("preds.v2.parquet"))
+    ('.csv', '.parquet')
+    """
+    named = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    return named.suffix.lower()
+
+
+def is_readable(path: Path) -> bool:
+    """Whether the ending of a name is that of a file that can be read."""
+    form = SUFFIXES.get(ending_of(path))
+    return form in TEXT if path.suffix.lower() in COMPRESSED else form is not None
+
+
 def form_of(path: Path) -> str:
     """The file format, by the ending of the name."""
-    form = SUFFIXES.get(path.suffix.lower())
-    if form is None:
-        raise InputError("source", f"must end in one of {', '.join(SUFFIXES)}", str(path))
-    return form
-
-
-def separator_of(path: Path) -> str:
-    """The separator of values in a text file."""
-    return "\t" if path.suffix.lower() == ".tsv" else ","
+    if is_readable(path):
+        return SUFFIXES[ending_of(path)]
+    if path.suffix.lower() in COMPRESSED:
+        raise InputError(
+            "source",
+            "only .csv, .tsv and .jsonl files may be compressed as a whole",
+            str(path),
+            way_out=("decompress it",),
+        )
+    rule = f"must end in one of {', '.join(SUFFIXES)}; text also in .gz or .zst after that"
+    raise InputError("source", rule, str(path), way_out=(WAYS_OUT.get(ending_of(path), RENAME),))

@@ -1,13 +1,14 @@
-"""Reading predictions: files (.npz, .csv, .tsv, .parquet, .arrow) and data frames of any library.
+"""Reading predictions: files (.csv, .tsv, .jsonl, .parquet, .arrow, .npz, .npy) and data frames of
+any library.
 
-`csv_files.py` parses CSV, `tables.py` reads all formats as named columns, and `layout.py` decides
-which column is what.
+`csv_files.py` parses CSV, `json_lines.py` parses JSON, `tables.py` reads all formats as named
+columns, and `layout.py` decides which column is what.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ..data.classes import Pattern, order_columns, wildcard_parts
 from ..data.predictions import OnBadRows, Predictions
 from ..errors import InputError
 from ..text import listed
+from .dialect import COMMAS, Dialect
 from .layout import (
     ReadOptions,
     layout_of,
@@ -26,7 +28,8 @@ from .layout import (
     one_column,
     requested_outputs,
 )
-from .tables import holds_text, stored_fit, table_of, table_of_file
+from .paths import files_of, form_of, is_path
+from .tables import holds_text, read_array, stored_fit, table_of, table_of_file
 from .writing import arrow_table
 
 
@@ -48,9 +51,11 @@ def read(
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
     ignore_label: Any = None,
+    sep: str | None = None,
+    decimal: str = ".",
 ) -> Predictions:
-    """Read predictions from files (.npz, .csv, .tsv, .parquet, .arrow) or a frame (pandas, polars,
-    pyarrow, ...).
+    """Read predictions from files (.csv, .tsv, .jsonl, .parquet, .arrow, .npz, .npy) or a frame
+    (pandas, polars, pyarrow, ...). Text files may be compressed (.csv.gz, .csv.zst).
 
     source : a path, a folder, a pattern such as "day-*.parquet" or "runs/**/*.csv", a list of
         paths, or a frame. Files are read in the order of their paths. A folder named name=value,
@@ -62,7 +67,8 @@ def read(
         to the second of two classes. A column of lists, or a 2-D array in an .npz file, holds all
         classes.
     confidence, correct : for models that report only a confidence; used instead of label and
-        outputs.
+        outputs. Correctness is true or false, 1 or 0, or text: yes / no, true / false,
+        correct / incorrect, right / wrong (`TRUTH_VALUES`).
     weight, features, columns : sample weights; feature columns (numbers, booleans or text); other
         columns to keep by name ("a*b" names the columns a and b, if both exist).
     clusters : the column that identifies dependent rows, such as the visits of one patient. Rows
@@ -71,15 +77,24 @@ def read(
         the classes; otherwise it sets their order.
     event : the class whose probability is judged as a risk; by default the second of two classes.
     ignore_label : rows with this label are left out and counted.
+    sep, decimal : of CSV files: the separator of values, by default a comma, or a tab in .tsv
+        files; and the mark before decimals, a point or a comma.
 
-    Arrays in an .npz file may be dense: labels [n, ...] and outputs [n, K, ...], see `Predictions`.
+    In a .jsonl file each line is one object; {"score": {"value": 1}} has a column `score.value`. An
+    .npy file has one array, called like the file, which holds the outputs unless other columns are
+    named. `label`, `correct`, `weight` and `clusters` may be paths of other .npy files.
+
+    Arrays may be dense: labels [n, ...] and outputs [n, K, ...], see `Predictions`.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": ["cat", "dog"], "p_dog": [0.1, 0.8], "p_cat": [0.9, 0.2]})
     >>> read(frame).classes
     ('dog', 'cat')
     """
-    table = table_of(source)
+    table = table_of(source, Dialect(sep, decimal))
+    if probs is logits is log_probs is confidence is None:
+        probs = only_array(source, table)
+    table = with_arrays(table, (label, correct, weight, clusters))
     layout = layout_of(
         table,
         lambda name: table[name],
@@ -101,6 +116,25 @@ def read(
         ignore_label=ignore_label,
     )
     return replace(layout, calibrator_fit=stored_fit(source)).predictions(table)
+
+
+def only_array(source: Any, table: Mapping[str, np.ndarray]) -> str | None:
+    """The column of a single .npy file that has only one."""
+    if is_path(source) and len(table) == 1 and form_of(files_of(source)[0]) == "npy":
+        return next(iter(table))
+    return None
+
+
+def with_arrays(
+    table: Mapping[str, np.ndarray], names: Sequence[str | None]
+) -> Mapping[str, np.ndarray]:
+    """A table with the arrays of .npy files added, under the paths that name them as columns."""
+    paths = [name for name in names if str(name).endswith(".npy") and name not in table]
+    if not paths:
+        return table
+    return {name: table[name] for name in table} | {
+        str(path): read_array(Path(str(path))) for path in paths
+    }
 
 
 def read_outputs(
@@ -128,7 +162,8 @@ def read_outputs(
             f"outputs must be {wanted}, given once",
             ", ".join(asked) or "none",
         )
-    table, pattern = table_of(source), given[asked[0]] or "p_*"
+    table = table_of(source)
+    pattern = given[asked[0]] or only_array(source, table) or "p_*"
     matched = matching_columns(table, pattern, asked[0])
     if len(matched) > 1:
         matched = order_columns(matched, wildcard_parts(matched, pattern), classes, asked[0])
@@ -159,6 +194,8 @@ def read_multilabel(
     log_probs: Pattern | None = None,
     weight: str | None = None,
     clusters: str | None = None,
+    sep: str | None = None,
+    decimal: str = ".",
 ) -> dict[str, Any]:
     """The arguments of `multilabel_table`: labels and outputs [n, K], names, weights and clusters.
 
@@ -168,7 +205,7 @@ def read_multilabel(
     """
     options = ReadOptions(probs=probs, logits=logits, log_probs=log_probs)
     kind, pattern = requested_outputs(options)
-    table = table_of(source)
+    table = table_of(source, Dialect(sep, decimal))
     called, matched = (
         matching_columns(table, columns, argument)
         for columns, argument in ((labels, "labels"), (pattern, kind))
@@ -208,7 +245,7 @@ def read_besides(source: Any, takes: str, columns: Pattern) -> np.ndarray:
     return np.column_stack([table[name].astype(object) for name in names])
 
 
-def read_costs(path: Path, classes: Sequence[Any]) -> Any:
+def read_costs(path: Path, classes: Sequence[Any], dialect: Dialect = COMMAS) -> Any:
     """A cost matrix from a CSV file: a header with the decisions, then a row for each class.
 
     If the first column holds text, it names the class of each row, and rows may be in any order.
@@ -217,9 +254,9 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
     from ..choices.scores import Cost
 
     try:
-        table = table_of_file(path)
+        table = table_of_file(path, dialect)
     except InputError as problem:
-        raise InputError("costs", problem.rule, problem.value) from None
+        raise InputError("costs", problem.rule, problem.value, way_out=problem.way_out) from None
     names = list(table)
     if all(re.fullmatch(r"-?[\d.]+(e-?\d+)?", name.strip()) for name in names):
         raise InputError(
@@ -232,7 +269,11 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
     columns = names[1:] if named else names
     if not columns:
         raise InputError("costs", "needs at least one decision", str(path))
-    matrix = matrix_of(table, columns, "costs")
+    try:
+        matrix = matrix_of(table, columns, "costs")
+    except InputError as problem:
+        value = f"{path}, column {problem.argument!r}: {problem.value}"
+        raise InputError("costs", problem.rule, value, way_out=problem.way_out) from None
     if named:
         given = [str(c) for c in first.tolist()]
         wanted = [str(c) for c in classes]

@@ -1,4 +1,4 @@
-"""Row files: .parquet, .arrow and .csv files that are read as Arrow batches."""
+"""Row files: .parquet, .arrow, .csv and .jsonl files that are read as Arrow batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 from ..data.work import Progress
 from ..errors import InputError
 from .csv_files import check_separator, check_text, count_rows, open_csv
-from .paths import Folders, folders_of, form_of
+from .dialect import COMMAS, Dialect
+from .json_lines import each_block, flat
+from .paths import ARRAYS, Folders, ending_of, folders_of, form_of
 from .tables import check_row_count, check_same_columns, readable
 from .writing import conform, first_line
 
@@ -74,14 +76,15 @@ class RowFile(ABC):
         """As `batches`, for one or more columns of the file itself."""
 
 
-def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
+def open_files(files: Mapping[Path, Folders], dialect: Dialect = COMMAS) -> list[RowFile]:
     """Open files and read their schemas, which must have the same columns. Also counts the rows of
-    Arrow files."""
+    Arrow and JSON files."""
+    dialect.check_used(files)
     found: list[RowFile] = []
     paths = list(files)
     with _bar(paths) as bar:
         for path, reached in _each_of(paths, bar):
-            found.append(_open_file(path, files[path], reached))
+            found.append(_open_file(path, files[path], reached, dialect))
             check_same_columns(found[0].names, found[-1].names, path)
     names = found[0].names
     if len(set(names)) < len(names):
@@ -92,15 +95,18 @@ def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
     return found
 
 
-def _open_file(path: Path, folders: Folders, reached: Reached) -> RowFile:
+def _open_file(path: Path, folders: Folders, reached: Reached, dialect: Dialect) -> RowFile:
     with readable(path):
         form = form_of(path)
-        if form == "npz":
-            raise InputError("source", "an .npz file must be read whole, in memory", str(path))
+        if form in ARRAYS:
+            rule = f"an {ending_of(path)} file must be read whole, in memory"
+            raise InputError("source", rule, str(path))
         if form == "arrow":
             found: RowFile = ArrowRows(path, reached)
+        elif form == "jsonl":
+            found = JsonRows(path, reached)
         else:
-            found = ParquetRows(path) if form == "parquet" else CsvRows(path)
+            found = ParquetRows(path) if form == "parquet" else CsvRows(path, dialect)
         found.add_folders(folders)
         return found
 
@@ -240,37 +246,64 @@ def runs_of(counts: Iterable[int], most: int) -> list[range]:
 class CsvRows(RowFile):
     """A CSV file. A first pass, `count_rows`, finds its types and number of rows."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        check_separator(path)
-        with open_csv(path) as reader:
+    def __init__(self, path: Path, dialect: Dialect = COMMAS) -> None:
+        self.path, self._dialect = path, dialect
+        check_separator(path, dialect)
+        with open_csv(path, dialect=dialect) as reader:
             self.schema = reader.schema
         self.groups = []
 
     def count_rows(self, types: dict[str, Any], reached: Reached) -> dict[str, Any]:
         """Count the rows; widen the types of the columns given until they hold every value."""
-        rows, types = count_rows(self.path, self.schema.names, types, reached)
+        rows, types = count_rows(self.path, self.schema.names, types, reached, self._dialect)
         self.groups = [rows]
         return types
 
     def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         types = dict(zip(schema.names, schema.types, strict=True))
-        with open_csv(self.path, schema.names, types) as reader:
+        with open_csv(self.path, schema.names, types, self._dialect) as reader:
             for batch in reader:
                 for first in range(0, batch.num_rows, rows):
                     yield batch.slice(first, rows)
+
+
+class JsonRows(RowFile):
+    """A file of JSON objects, one per line. A first pass finds its types and number of rows."""
+
+    def __init__(self, path: Path, reached: Reached) -> None:
+        import pyarrow as pa
+
+        self.path = path
+        self._nested, rows = pa.schema([]), 0
+        for table, read in each_block(path):
+            self._nested = pa.unify_schemas(
+                [self._nested, table.schema], promote_options="permissive"
+            )
+            rows += len(table)
+            reached(read)
+        self.schema = flat(self._nested.empty_table()).schema
+        self.groups = [rows]
+
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        import pyarrow as pa
+
+        roots = {name.split(".")[0] for name in schema.names} | set(schema.names)
+        nested = pa.schema([field for field in self._nested if field.name in roots])
+        for table, _ in each_block(self.path, nested):
+            yield from flat(table).select(schema.names).to_batches(rows)
 
 
 FEW_ROWS = 2**10  # enough to estimate the bytes of a row
 PART_BYTES = 2**25  # of all columns of a batch
 
 
-def parts_of(source: Any) -> Iterator[Any]:
-    """All columns of files as Arrow tables of one schema, in batches; for an .npz file, its
+def parts_of(source: Any, dialect: Dialect = COMMAS) -> Iterator[Any]:
+    """All columns of files as Arrow tables of one schema, in batches; for an .npz or .npy file, its
     path."""
     paths = folders_of(source)
-    tables = {path: folders for path, folders in paths.items() if form_of(path) != "npz"}
-    files = dict(zip(tables, open_files(tables), strict=True)) if tables else {}
+    dialect.check_used(paths)
+    tables = {path: folders for path, folders in paths.items() if form_of(path) not in ARRAYS}
+    files = dict(zip(tables, open_files(tables, dialect), strict=True)) if tables else {}
     schema = joint_schema(list(files.values()), next(iter(files.values())).names) if files else None
     for path in paths:
         if path in files:

@@ -13,16 +13,23 @@ from ..data.arrays import as_array, from_arrow
 from ..data.calibrator_fit import CalibratorFit
 from ..errors import InputError
 from .csv_files import NOT_UTF8, check_text, read_csv
-from .paths import Folders, folders_of, form_of, is_path
+from .dialect import COMMAS, Dialect
+from .json_lines import read_jsonl
+from .paths import ARRAYS, Folders, ending_of, folders_of, form_of, is_path
 from .writing import FIT_KEY, first_line
 
 
-def table_of(source: Any) -> Mapping[str, np.ndarray]:
+def table_of(source: Any, dialect: Dialect = COMMAS) -> Mapping[str, np.ndarray]:
     """The columns of files or a data frame of any library, by name."""
     if is_path(source):
         files = folders_of(source)
+        dialect.check_used(files)
         path, folders = next(iter(files.items()))
-        return _many(files) if len(files) > 1 or folders else table_of_file(path)
+        if all(form_of(path) == "npy" for path in files):
+            return _npy_columns(list(files))
+        several = len(files) > 1 or folders
+        return _many(files, dialect) if several else table_of_file(path, dialect)
+    dialect.check_used(())
     import narwhals as nw
 
     try:
@@ -82,17 +89,18 @@ def readable(path: Path) -> Iterator[None]:
         raise
 
 
-def _many(files: Mapping[Path, Folders]) -> Mapping[str, np.ndarray]:
+def _many(files: Mapping[Path, Folders], dialect: Dialect) -> Mapping[str, np.ndarray]:
     """The columns of several files with equal column names, concatenated, and the columns that
     their folders name."""
     import pyarrow as pa
 
     tables, first = [], next(iter(files))
     for path, folders in files.items():
-        if form_of(path) == "npz":
-            raise InputError("source", "an .npz file must be read alone", str(path))
+        if form_of(path) in ARRAYS:
+            rule = f"an {ending_of(path)} file must be read alone"
+            raise InputError("source", rule, str(path))
         with readable(path):
-            table = _arrow(path, form_of(path))
+            table = _arrow(path, form_of(path), dialect)
             for name, value in folders.items():
                 if name not in table.column_names:
                     table = table.append_column(name, pa.repeat(value, len(table)))
@@ -153,14 +161,16 @@ def _series(series: Any, name: str) -> np.ndarray:
     return from_arrow(column, name)
 
 
-def table_of_file(path: Path) -> Mapping[str, np.ndarray]:
+def table_of_file(path: Path, dialect: Dialect = COMMAS) -> Mapping[str, np.ndarray]:
     form = form_of(path)
     if not path.is_file():
         raise InputError("source", "must be a file that exists", str(path))
+    if form == "npy":
+        return _npy_columns([path])
     with readable(path):
         if form == "npz":
             return _npz(path)
-        table = _arrow(path, form)
+        table = _arrow(path, form, dialect)
         return _arrow_columns(table, path, str(path))
 
 
@@ -190,9 +200,33 @@ def _npz(path: Path) -> Mapping[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
-def _arrow(path: Path, form: str) -> Any:
+def read_array(path: Path) -> np.ndarray:
+    """The array of an .npy file."""
+    with readable(path), path.open("rb") as stream:
+        array = np.load(stream, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("an .npz file, several arrays with names")
+        return array
+
+
+def _npy_columns(paths: Sequence[Path]) -> Mapping[str, np.ndarray]:
+    """The arrays of .npy files as columns: the fields of structured arrays by their names, any
+    other array by the name of its file."""
+    names: list[str] = []
+    arrays = []
+    for path in paths:
+        array = read_array(path)
+        fields = array.dtype.names
+        names += [path.stem] if fields is None else fields
+        arrays += [array] if fields is None else [array[name] for name in fields]
+    return dict(zip(column_names(names, f"{len(paths)} files"), arrays, strict=True))
+
+
+def _arrow(path: Path, form: str, dialect: Dialect) -> Any:
     if form == "csv":
-        return read_csv(path)
+        return read_csv(path, dialect)
+    if form == "jsonl":
+        return read_jsonl(path)
     if form == "parquet":
         from pyarrow import parquet
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,25 @@ def write_bytes(path: Path, content: bytes) -> None:
         name.write_bytes(content)
 
 
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name to an .npz file. Nothing is pickled: text is stored as text and must not
+    be missing."""
+    plain = {}
+    for name, array in arrays.items():
+        if array.dtype.kind == "O":
+            odd = next((i for i, value in enumerate(array) if not isinstance(value, str)), None)
+            if odd is not None:
+                rule = "an .npz file holds numbers, or text in every row"
+                raise InputError(name, rule, repr(array[odd]), row=odd)
+            array = array.astype(str)
+        plain[name] = array
+    # not by `savez`, whose own arguments are no names for arrays
+    with _replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in plain.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
 def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """Write columns to a .parquet or .csv file; a matrix becomes a column of lists."""
     write_tables(path, [arrow_table(columns)])
@@ -44,7 +64,7 @@ def write_tables(path: Path, parts: Iterable[Any], fit: CalibratorFit | None = N
 
     form = path.suffix.lower()
     if form not in (".parquet", ".pq", ".csv"):
-        raise InputError("output", "must end in .parquet or .csv", str(path))
+        raise InputError("output", "must end in .parquet, .csv or .npz", str(path))
     rows, writer, schema = 0, None, None
     with _replacing(path) as name, contextlib.ExitStack() as stack:
         for table in parts:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..audits.state import State, check_rows, rows_for, statistics
+from ..data.extras import needed
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..files.writing import write_bytes
@@ -198,11 +199,11 @@ class Monitor:
 
     def report(self) -> str:
         """The last check as a table, and the alarms so far as text."""
-        unit = "rows" if self.by == "rows" else "blocks"
+        several = f"{self.window_size:,} {self.by}"
+        last = several if self.window_size > 1 else self.by.removesuffix("s")
         lines = [
-            f"{counted(self.rows)}, {_count_of_checks(self.checks_made)} of the last "
-            f"{self.window_size:,} {unit}, against a reference of "
-            f"{counted(self.reference.evidence.summary.rows)}.",
+            f"{counted(self.rows)}, {_count_of_checks(self.checks_made)} of the last {last}, "
+            f"against a reference of {counted(self.reference.evidence.summary.rows)}.",
             f"In {self.horizon:,} checks the probability of any false alarm is at most "
             f"{whole_percent(self.alpha)} (each of {len(self.reference.measures)} tests: "
             f"p < {significant(self.level, 1)}).",
@@ -214,8 +215,6 @@ class Monitor:
 
     def to_frame(self) -> Any:
         """The last checks as a pandas DataFrame, with a row for each check and measure."""
-        import pandas as pd  # type: ignore[import-untyped]
-
         rows = [
             {"check": check.number, "first_row": check.first_row, "last_row": check.last_row}
             | asdict(change)
@@ -224,7 +223,7 @@ class Monitor:
             for change in check.changes
         ]
         names = ["check", "first_row", "last_row", *(f.name for f in fields(Change)), "alarm"]
-        return pd.DataFrame(rows, columns=names)
+        return needed("pandas", "A data frame").DataFrame(rows, columns=names)
 
     def save(self, path: str | Path) -> None:
         """Write the monitor to a file, atomically. `load` restores it."""
