@@ -167,6 +167,7 @@ def draw(
             ax, shown.axes, shown.panels, legend, keywords.get("legend_kw"), shown.own
         )
         _resized(ax, shown, below)
+        _lay_out(figure, shown)  # one pass does not converge if square axes change their width
     return Drawing(figure, shown.axes, own)
 
 
