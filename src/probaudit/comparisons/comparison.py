@@ -20,7 +20,7 @@ from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..choices.lenses import Lens, TopLabel
 from ..data.arrays import as_array, data_frame, named_columns
 from ..data.calibrator_fit import CalibratorFit
-from ..data.inputs import RowOptions, check_options, documents_row_options
+from ..data.inputs import RowOptions, takes_row_options
 from ..data.work import Progress
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.lens_table import LensTable
@@ -347,7 +347,7 @@ class Comparison(Result):
         return "the stated answer" if self.pairs else "the most probable class"
 
 
-@documents_row_options
+@takes_row_options
 def compare(
     models: Mapping[str, Any],
     y_true: Any = None,
@@ -400,7 +400,6 @@ def compare(
     >>> found.differences["calibrated"]["log_score"].high < 0
     True
     """
-    check_options(options)
     _check_choices(models, score, resamples, reference, calibrators)
     shared = same_rows(models, y_true, columns=columns, **options)
     cost = named_costs(costs).get("costs")

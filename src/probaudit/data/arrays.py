@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..estimate import Estimate
 
 # The relative spacing of bfloat16, which numpy does not have.
 BFLOAT16_SPACING = 2.0**-7
@@ -250,3 +251,11 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     import narwhals as nw
 
     return nw.from_dict(columns, backend="pandas").to_native()
+
+
+def estimate_frame(named: Mapping[str, Estimate]) -> Any:
+    """Estimates by name as a pandas DataFrame, one row each."""
+    each = list(named.values())
+    parts = ("value", "low", "high", "n", "definition")
+    columns = {part: [getattr(x, part) for x in each] for part in parts}
+    return data_frame({"name": list(named)} | columns)
