@@ -229,7 +229,8 @@ def test_shapes_without_rows_or_classes(shape):
 
 def test_a_single_column_is_that_of_the_second_class():
     one = Predictions([0, 1, 1], np.array([[0.2], [0.7], [0.6]]))
-    assert one.probs.tolist() == [0.2, 0.7, 0.6] and one.n_classes == 2
+    assert one.probs.tolist() == [0.2, 0.7, 0.6]
+    assert one.n_classes == 2
 
 
 OTHER_RULES = {
