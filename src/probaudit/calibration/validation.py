@@ -9,7 +9,7 @@ Brier score on the 0-1 scale with its skill, AUC and average precision, each wit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Unpack
 
@@ -240,8 +240,7 @@ def _columns(rows: Predictions, groups: Any) -> dict[str, np.ndarray]:
         raise InputError("groups", "must be one value per row, or columns", repr(groups))
     columns = named_columns(groups, "groups")
     columns = {"group": as_array(groups, "groups")} if columns is None else columns
-    for column in groups.values() if isinstance(groups, Mapping) else (groups,):
-        rows.check_index("groups", column)
+    rows.check_index("groups", groups)
     for column in columns.values():
         if column.ndim != 1:
             raise InputError("groups", "must have one value per row", f"has shape {column.shape}")

@@ -26,6 +26,7 @@ from ..data.row_index import common_index
 from ..engines.good_rows import survey
 from ..errors import Argument, InputError
 from ..kernels.rules import LOGIT_LIMIT
+from .registry import CLASSES, METHODS
 
 COUNTED = 2**16  # whole-number labels below this are counted, which is faster than sorting
 MOST_ROWS = 2.0**53  # the largest sum of weights
@@ -278,7 +279,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def checked_calibrator(value: Any, argument: str) -> Calibrator:
     if not isinstance(value, Calibrator):
-        raise wrong_choice(argument, value, Calibrator, "TemperatureScaling()")
+        known = {kind: kind for kind in CLASSES}
+        known |= {name: entry.kind for name, (entry, _) in METHODS.items()}
+        raise wrong_choice(argument, value, "calibrator", known, "TemperatureScaling()")
     return value
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
 
 
-def wrong_choice(argument: str, value: Any, base: type[Any], example: str) -> InputError:
-    """The error for a value that is not a `base`. It proposes the subclass whose name or class was
-    given, or the example."""
+def class_names(base: type[Any]) -> dict[str, str]:
+    """The subclasses of a choice, as names of classes by name."""
+    return {one.__name__: one.__name__ for one in base.__subclasses__()}
+
+
+def wrong_choice(
+    argument: str, value: Any, what: str, known: Mapping[str, str], example: str
+) -> InputError:
+    """The error for a value that is not a lens or whatever it must be. It proposes the class that
+    is meant: `known` has classes by name. Otherwise it proposes the example."""
     name = value.__name__ if isinstance(value, type) else str(value)
-    known = {_letters(one.__name__): one.__name__ for one in base.__subclasses__()}
-    found = known.get(_letters(name))
+    meant = {_letters(word): kind for word, kind in known.items()}.get(_letters(name))
     return InputError(
         argument,
-        f"must be a {base.__name__.lower()}",
+        f"must be a {what}",
         name if isinstance(value, type) else repr(value)[:80],
-        way_out=(f"pass {example if found is None else f'{found}()'}",),
+        way_out=(f"pass {example if meant is None else f'{meant}()'}",),
     )
 
 

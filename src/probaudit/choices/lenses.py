@@ -20,7 +20,7 @@ from ..data.arrays import as_array, as_numbers, bits_of
 from ..data.predictions import Predictions
 from ..data.work import each_chunk
 from ..errors import Argument, InputError
-from .checked import wrong_choice
+from .checked import class_names, wrong_choice
 
 
 class View(NamedTuple):
@@ -175,7 +175,7 @@ def checked_lens(lens: Any) -> Lens:
     probaudit.errors.InputError: `lens`: must be a lens (found: 'classwise'). Pass Classwise().
     """
     if not isinstance(lens, Lens):
-        raise wrong_choice("lens", lens, Lens, "TopLabel()")
+        raise wrong_choice("lens", lens, "lens", class_names(Lens), "TopLabel()")
     return lens
 
 

@@ -19,7 +19,7 @@ from ..data.row_index import index_of
 from ..data.work import each_chunk
 from ..errors import InputError
 from ..text import counted, fraction
-from .checked import wrong_choice
+from .checked import class_names, wrong_choice
 
 SLACK = 5 * 2.0**-26  # slightly above the rounding error of float32; as in kernels.grid_cells
 
@@ -81,7 +81,9 @@ def checked_partition(partition: Any, default: Partition) -> Partition:
         return default
     if not isinstance(partition, Partition):
         bins = partition if _is_whole_number(partition) else 15
-        raise wrong_choice("partition", partition, Partition, f"EqualWidth({bins})")
+        raise wrong_choice(
+            "partition", partition, "partition", class_names(Partition), f"EqualWidth({bins})"
+        )
     return partition
 
 

@@ -112,6 +112,17 @@ def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
     }
 
 
+def wrong_features(argument: str, rows: int, shape: tuple[int, ...]) -> InputError:
+    """The error for features of a shape other than [rows, features]."""
+    single = f"pass a single feature as `{argument}[:, None]`"
+    return InputError(
+        argument,
+        f"must be [rows, features] with {rows} rows",
+        f"has shape {shape}",
+        way_out=(single,) if shape == (rows,) else (),
+    )
+
+
 def column_names(data: Any) -> list[str]:
     """The column names of a frame, as text; an empty list for anything else."""
     if isinstance(data, (np.ndarray, Mapping)):

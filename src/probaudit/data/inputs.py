@@ -105,7 +105,7 @@ def rows_of(
         if extra:
             raise InputError(extra[0], "must not be given together with Predictions")
         return y_true
-    if y_proba is None:
+    if y_proba is None or (is_table(y_true) and isinstance(y_proba, str)):
         raise _without_outputs(y_true)
     return Predictions(
         y_true,

@@ -16,13 +16,21 @@ import numpy as np
 
 from ..errors import Argument, InputError
 from ..text import counted, listed
-from .arrays import as_array, as_numbers, column_names, is_missing, named_columns, spacing
+from .arrays import (
+    as_array,
+    as_numbers,
+    column_names,
+    is_missing,
+    named_columns,
+    spacing,
+    wrong_features,
+)
 from .calibrator_fit import CalibratorFit
 from .classes import check_column_order, class_list
 from .columns import Columns
 from .label_hints import table_hint
 from .pixels import PixelRows, per_pixel, pixel_rows
-from .row_index import check_equal_index, common_index, index_of
+from .row_index import common_index
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
 OnBadRows = Literal["error", "drop"]
@@ -333,14 +341,7 @@ class Predictions:
             return
         features = as_array(self.features, argument)
         if features.ndim != 2 or len(features) != n:
-            rule = f"must be [rows, features] with {n} rows"
-            single = f"pass a single feature as `{argument}[:, None]`"
-            raise InputError(
-                argument,
-                rule,
-                f"has shape {features.shape}",
-                way_out=(single,) if features.shape == (n,) else (),
-            )
+            raise wrong_features(argument, n, features.shape)
         self._set("features", features)
         if self.feature_names is not None and len(self.feature_names) != features.shape[1]:
             raise InputError(
@@ -414,9 +415,7 @@ class Predictions:
 
     def check_index(self, argument: str, data: Any) -> None:
         """Raise if data with one value per row has another pandas index than these rows."""
-        index = index_of(data)
-        if index is not None and self.index is not None:
-            check_equal_index(argument, index, self.name("y"), self.index)
+        common_index({self.name("y"): self, argument: data})
 
     def zero_rounding_errors(self) -> bool:
         """Set probabilities between -tolerance and 0 to 0, in a copy of the outputs: they are

@@ -30,11 +30,11 @@ def common_index(parts: Mapping[str, Any]) -> Any:
                 continue
             if found is None:
                 first, found = argument, index
-            check_equal_index(argument, index, first, found)
+            _check_equal(argument, index, first, found)
     return found
 
 
-def check_equal_index(argument: str, index: Any, first: str, wanted: Any) -> None:
+def _check_equal(argument: str, index: Any, first: str, wanted: Any) -> None:
     """Raise if two indexes of the same length differ. Other lengths have an error of their own."""
     if index is wanted or len(index) != len(wanted) or index.equals(wanted):
         return

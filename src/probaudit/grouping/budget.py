@@ -200,6 +200,7 @@ def loss_budget(
         sample_words = evidence.sample_words
     else:
         predictions = rows_of(y_true, y_proba, **options)
+        predictions.check_index("features", features)
     lens = budget_lens(predictions) if lens is None else checked_lens(lens)
     features = features_of(predictions) if features is None else features
     choices: dict[str, Any] = {"bins": bins, "regions": regions, "region_ratio": region_ratio}

@@ -234,6 +234,7 @@ def grouping_loss(
         predictions, others = evidence.sample, evidence.others
     else:
         predictions = rows_of(y_true, y_proba, **options)
+        predictions.check_index("features", features)
     lens = error_lens(predictions, lens)
     choice, known = chosen_regions(regions, region_ratio, features, predictions)
     plan = GroupingPlan(
