@@ -133,21 +133,22 @@ def _cell_text(value: object, decimals: int, in_percent: bool) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value in a table.
+    """A p-value in a table: two decimals, as many as a test with 199 resamples supports.
 
     >>> p_value(0.0321), p_value(1e-9), p_value(0.5)
-    ('0.032', '< 0.001', '0.500')
+    ('0.03', '< 0.01', '0.50')
     """
-    return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return MISSING if math.isnan(p) else "< 0.01" if p < 0.01 else f"{p:.2f}"
 
 
 def p_words(p: float) -> str:
     """A p-value in a sentence.
 
-    >>> p_words(0.0321), p_words(1e-9), p_words(0.0042)
-    ('p = 0.03', 'p < 0.001', 'p = 0.004')
+    >>> p_words(0.0321), p_words(1e-9)
+    ('p = 0.03', 'p < 0.01')
     """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.0095 else f"p = {p:.2f}"
+    text = p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def counted(rows: int) -> str:

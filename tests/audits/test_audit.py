@@ -402,7 +402,7 @@ def test_findings_have_advice_and_a_reference(world):
     ("outputs", "begins"),
     [
         (lambda w: np.full(len(w.y), w.y.mean()), "Do not use these probabilities."),
-        (lambda w: w.mcs, "Recalibrate these probabilities before you use them."),
+        (lambda w: w.mcs, "Recalibrate before use: the probabilities are badly off."),
         (lambda w: w.cal, "Use these probabilities."),
     ],
 )
@@ -694,7 +694,7 @@ def test_words_for_stated_confidences(world):
         assert "the base-rate forecast" in audit.verdict
         assert "most probable class" not in audit.verdict
         assert "class frequencies" not in audit.verdict
-    assert "the stated answer" in pb.audit(wrong).verdict
+    assert "the answer" in pb.audit(wrong).verdict
     assert (
         "All answers are right"
         in pb.audit(pb.Predictions.from_confidence([0.7, 0.9], [1, 1])).verdict

@@ -71,6 +71,28 @@ def test_material_is_an_option(tmp_path):
     assert grades == ["recalibrate", "use"]
 
 
+@pytest.mark.parametrize(("factor", "how"), [(1.4, "slightly"), (2.0, "clearly"), (3.5, "badly")])
+def test_the_headline_grades_the_gain(factor, how):
+    """The limits are those of docs/verdict.md."""
+    found = pb.audit(*world(6000, factor))
+    gain = float(found.recommended.gain)
+    limits = {"slightly": (0.0, 0.1), "clearly": (0.1, 0.3), "badly": (0.3, 1.0)}
+    low, high = limits[how]
+    assert low <= gain < high
+    assert found.headline == f"Recalibrate before use: the probabilities are {how} off."
+
+
+def test_headlines_without_a_gain():
+    y, p = world(6000, 2.0)
+    untried = pb.audit(y, p, repair=False).headline
+    assert untried == "Recalibrate before use: the probabilities are miscalibrated."
+    y[0], p[0] = 1, 0.0
+    infinite = pb.audit(y, p).headline
+    assert infinite == (
+        "Recalibrate before use: outcomes with a predicted probability of 0 happened."
+    )
+
+
 def test_significance_without_materiality_is_a_note():
     rng = np.random.default_rng(0)
     z = 1.5 * rng.normal(size=1_000_000)

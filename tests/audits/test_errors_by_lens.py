@@ -293,7 +293,7 @@ def test_a_stated_confidence_has_no_classes():
         "rms_error",
     ]
     assert found.class_errors == ()
-    assert all(error.title.startswith("stated confidence, ") for error in found.errors)
+    assert all(error.title.startswith("confidence, ") for error in found.errors)
     assert not any("top label" in error["title"] for error in found.to_dict()["errors"])
 
 

@@ -63,7 +63,7 @@ def test_a_risk_that_is_too_high_for_women_is_called_so():
     assert (women.verdict, men.verdict) == ("risk too high", "")
     low = pb.audit(y, np.full(2 * n, 0.098), columns={"sex": sex}, repair=False)
     assert [group.verdict for group in low.groups] == ["", "risk too low"]
-    assert "risk too low, predicts 9.8%, observed 16.8%" in low.verdict
+    assert "risk too low, predicted 9.8%, observed 16.8%" in low.verdict
     first = pb.audit(y, np.full(2 * n, 0.168), columns={"sex": sex}, event=0, repair=False)
     assert first.groups[0].predicted == pytest.approx(0.832)
     assert first.groups[0].verdict == "risk too low"

@@ -248,7 +248,7 @@ def test_captions_show_what_a_calibrated_model_would_get():
     world = pb.simulate.gaussian_posteriors(3000, 3, seed=2)
     log = diagrams.calibration_sharpness_diagram(world.y, world.cal, score="log")
     assert log.low <= 0 <= log.high
-    assert "Log loss: calibration error of the confidence (CAL)" in log.picture().caption
+    assert "Log loss: calibration error (CAL)" in log.picture().caption
     assert "(95% interval −" in log.picture().caption
     assert "Expected CAL if calibrated: 0.0000" in log.picture().caption
     for weight in (None, np.random.default_rng(0).uniform(0.2, 1, len(world.y))):
@@ -260,5 +260,5 @@ def test_captions_show_what_a_calibrated_model_would_get():
 def test_a_page_of_a_calibrated_model_shows_no_error_by_the_log_loss():
     world = pb.simulate.gaussian_posteriors(3000, 2, variance=0.08, seed=1)
     page = pb.audit(world.y, world.cal).to_html()
-    words = page[page.index("Log loss: calibration error of the confidence (CAL)") :][:200]
+    words = page[page.index("Log loss: calibration error (CAL)") :][:200]
     assert re.search(r"95% interval (−|\\u2212)", words)

@@ -348,7 +348,10 @@ def test_one_column_is_two_columns(kind, from_logits):
     if not from_logits:
         one = 1 / (1 + np.exp(-one))
     two = np.column_stack([np.zeros(100) if from_logits else 1 - one, one])
-    expected = make(kind, from_logits=from_logits).fit(two, y).predict_proba(two)
+    model = make(kind, from_logits=from_logits).fit(two, y)
+    expected = model.predict_proba(two)
+    for column in (one, one.tolist()):
+        np.testing.assert_array_equal(model.predict_proba(column), expected)
     for column in (one, one[:, None], one.tolist()):
         np.testing.assert_array_equal(
             make(kind, from_logits=from_logits).fit(column, y).predict_proba(column), expected

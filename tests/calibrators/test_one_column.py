@@ -18,7 +18,6 @@ SHAPES = {
     "[n, 2]": np.column_stack([1 - P, P]),
     "list": P.tolist(),
     "series": pd.Series(P),
-    "frame": pd.DataFrame({"p": P}),
 }
 PLAIN = [kind for kind in KINDS if not kind.startswith(("PerGroup", "PriorCorrection"))]
 

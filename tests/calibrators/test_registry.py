@@ -59,6 +59,15 @@ def test_every_method_has_words(name):
     assert [other for other in METHODS if calibrator_named(other).words() == words] == [name]
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_gloss(name):
+    """A short phrase of its own, for a tooltip."""
+    gloss = METHODS[name][1].gloss
+    assert 10 < len(gloss) < 80
+    assert not gloss.endswith(".")
+    assert [other for other in METHODS if METHODS[other][1].gloss == gloss] == [name]
+
+
 def test_the_control_is_last_of_the_methods():
     assert list(METHODS)[-1] == CONTROL
     roles = [method.role for _, method in METHODS.values()]

@@ -110,7 +110,7 @@ def test_definitions_keep_their_words_in_sums_and_pickles():
     for one in (found, pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
         assert str(one) == "root of TopLabel(), Whole(), debiased"
         assert in_words(one) == "root of most probable class, all rows together, debiased"
-        assert in_words(one, pairs=True).startswith("root of stated confidence")
+        assert in_words(one, pairs=True).startswith("root of confidence")
     both = found + Definition(", ", lenses.Full())
     assert both.words().endswith("debiased, , all classes together")
 
@@ -146,7 +146,7 @@ def test_a_budget_says_which_score_it_splits():
     )
     assert whole.score_words() == "Brier score"
     assert top.score_words() == "Brier score of the most probable class"
-    assert top.score_words(pairs=True) == "Brier score of the stated confidence"
+    assert top.score_words(pairs=True) == "Brier score of the confidence"
 
 
 def test_diagrams_say_what_they_show_in_words():
@@ -173,5 +173,5 @@ def test_diagrams_say_what_they_show_in_words():
         world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y
     )
     said = diagrams.interval_wise_diagram(rows, **few).picture().description
-    assert "stated confidence" in said
+    assert "confidence" in said
     assert "class" not in said

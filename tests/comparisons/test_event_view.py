@@ -69,7 +69,7 @@ def test_the_grids_and_the_words_are_of_the_event(risks, found):
     assert "risk too high" in text
     assert "overconfidence" not in text
     assert "Reliability diagrams of the probability of class yes" in page
-    assert "Calibration error by lens" in page
+    assert "Calibration error by event" in page
     plain = json.loads(found.to_json())
     assert (plain["event"], plain["judged"]) == ("yes", "probability of class yes")
     assert list(plain["lens_table"]) == ["class yes", "top label"]
@@ -123,7 +123,7 @@ def test_pairs_judge_the_stated_confidence(risks):
         "b": pb.Predictions(right, high, pairs=True),
     }
     got = pb.compare(models, repair=False, resamples=20)
-    assert got.judged == "stated confidence"
+    assert got.judged == "confidence"
     assert got.event is None
     assert "overconfidence" in got["b"]
     assert got["b"]["ece"] == pb.calibration_error(right, high, lens=pb.Binary())

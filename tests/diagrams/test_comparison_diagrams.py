@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 import probaudit as pb
 from probaudit.diagrams import OverlaidReliability, PairedDifferences, vega_drawer
 from probaudit.diagrams.diagram import HIGH, LOW
+from probaudit.diagrams.palette import shape
 from probaudit.diagrams.picture import Line, Points, Rule, Text
 from probaudit.estimate import Estimate
 from probaudit.text import number
@@ -59,12 +60,26 @@ def test_infinite_differences_are_words(found):
     got = PairedDifferences.of({"log loss": gaps}, "r")
     assert got.verdict == ("worse", "worse", "tied")
     (panel,) = got.picture().panels
-    assert [m.text for m in panel.marks if isinstance(m, Text)] == ["infinite", "0.1000"]
+    assert [m.text for m in panel.marks if isinstance(m, Text)] == [
+        "infinite, worse",
+        "0.1000, worse",
+    ]
     assert sum(len(m.x) for m in panel.marks if isinstance(m, Points)) == 1
     low, high = panel.extent("x")
     assert low < 0 < 0.2 < high
     with pytest.raises(pb.InputError, match="at least one"):
         PairedDifferences.of({"log loss": {}}, "r")
+
+
+def test_models_have_one_colour_in_all_diagrams(found):
+    """In the forest plot, a verdict is a word; tied models are hollow."""
+    (panel,) = found.reliability().picture().panels
+    colours = {mark.name: mark.role for mark in panel.marks if isinstance(mark, Line)}
+    forest = found.forest(("log_score",))
+    points = [m for m in forest.picture().panels[0].marks if isinstance(m, Points)]
+    assert [m.role for m in points] == [colours[model] for model in forest.model]
+    assert [m.hollow for m in points] == [verdict == "tied" for verdict in forest.verdict]
+    assert len({shape(role) for role in colours.values()}) == len(colours)
 
 
 def test_many_models_have_two_columns():

@@ -340,7 +340,7 @@ def test_sharpness_against_the_reference(shared):
                 key,
             )
         words = (
-            f"calibration error of the confidence (CAL) {found.calibration:.4f}, loss of all"
+            f"calibration error (CAL) {found.calibration:.4f}, loss of all"
             f" classes (TOT) {found.total:.4f}"
         )
         assert words in found.picture().caption
@@ -356,24 +356,24 @@ def test_aligned_panels_name_every_mark():
     ]
     grids = {f"model {k}": grids_of(one, pb.TopLabel())[0] for k, one in enumerate(rows)}
     picture = diagrams.AlignedReliability.of_grids(
-        grids, resamples=20, event="the stated answer"
+        grids, resamples=20, event="the answer"
     ).picture()
     names = {mark.name for panel in picture.panels for mark in panel.marks}
     assert {"predicted too high", "predicted too low"} <= names
-    assert "of the stated answer" in picture.description
+    assert "of the answer" in picture.description
 
 
 def test_a_budget_shows_no_rounding_errors():
     part = pb.Estimate(1e-33, low=-1e-18, high=1e-18)
     total = pb.Estimate(0.1, low=0.09, high=0.11)
-    known = {"score_words": lambda pairs: "Brier score of the stated confidence", "after": None}
+    known = {"score_words": lambda pairs: "Brier score of the confidence", "after": None}
     budget = SimpleNamespace(
         total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known
     )
     picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
     shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]
     assert shown == ["0.100", "0.000 · 0%", "0.000 · 0%", "0.100 · 100%"]
-    assert "Brier score of the stated confidence" in picture.caption
+    assert "Brier score of the confidence" in picture.caption
 
 
 def test_an_infinite_log_score_is_reported():

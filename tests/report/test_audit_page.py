@@ -113,8 +113,9 @@ def test_tables_show_the_numbers_of_the_audit(found):
     assert ordered[marked].recommended
     summary = {row[0]: row for row in table(page, "summary").rows}
     best = found.recommended
-    assert summary["right"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))
-    assert summary["ECE, 15 bins"][1:3] == (number(found["ece"], 3), number(best.ece, 3))
+    assert summary["observed (right)"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))
+    (ece,) = (row for name, row in summary.items() if name.startswith("ECE, 15 bins ("))
+    assert ece[1:3] == (number(found["ece"], 3), number(best.ece, 3))
     assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]
 
 
@@ -279,8 +280,9 @@ def test_shares_name_their_total(found, world):
     few = slice(0, 900)  # too few for a budget over all classes
     top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
     assert "of the Brier score of the most probable class" in top.verdict
-    assert "Brier score of the most probable class: (p − y)², of this event alone" in " ".join(
-        top.to_text().split()
+    assert (
+        "Brier score of the most probable class: (p − y)², from 0 to 1, of this event alone"
+        in " ".join(top.to_text().split())
     )
     whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
     assert "% of the Brier score (95%" in whole.verdict
@@ -307,7 +309,7 @@ def test_wide_tables_are_split(world):
     page = comparison_page(compared)
     assert len(table(page, "summary").headers) <= 8
     assert all(len(table(page, "numbers", place).headers) <= 8 for place in (0, 1))
-    assert "grouping, at least" in table(page, "numbers", 1).headers
+    assert "hidden groups (at least)" in table(page, "numbers", 1).headers
     assert "bias-corrected temperature removes of the log loss" in texts(page)
     assert "hidden groups cost of the Brier score" in compared.to_text()
 

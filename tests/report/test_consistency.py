@@ -90,7 +90,7 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
     tables = {block.caption: block for block in shown if isinstance(block, Table)}
     rows = {row[0]: row[1] for row in next(iter(tables.values())).rows}
     ece = found["errors"][0]["value"]
-    assert rows["ECE, 15 bins"] == number(ece, 3)
+    assert next(text for name, text in rows.items() if name.startswith("ECE")) == number(ece, 3)
     assert found["calibration"]["value"] == ece
     errors = next(block for name, block in tables.items() if name.startswith("Calibration error"))
     assert errors.rows[0][1] == number(ece)
@@ -101,9 +101,8 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
         assert next(iter(figures["reliability"].variants.values())).error == ece
     assert number(ece) in full
     log = found["estimates"]["log_score.normalized"]["value"]
-    assert rows["log loss / base rate"] == number(np.inf if log is None else log, 3)
-    says = next(text for name, text in rows.items() if name.endswith("on average"))
-    assert says == percent(found["estimates"]["predicted"]["value"])
+    assert rows["log loss (base-rate forecast = 1)"] == number(np.inf if log is None else log, 3)
+    assert rows["predicted, on average"] == percent(found["estimates"]["predicted"]["value"])
     for bars in (block for block in shown if isinstance(block, LossBars)):
         assert bars.bars[0].label.endswith(number(log, 3))
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread
 
 from probaudit.audits.finding import Finding
 from probaudit.diagrams.palette import COLOURS as COLOUR_OF
@@ -144,6 +145,22 @@ def test_a_table_is_copied_and_saved_as_csv(opened):
     name, content = download(opened, "#summary .table [data-save]")
     assert name == "a-sample-summary.csv"
     assert list(csv.reader(io.StringIO(content.decode()))) == rows
+
+
+def test_the_first_screen_is_saved(opened):
+    """Headline, chart and table, on paper in the colour of the theme."""
+    papers, marked = set(), []
+    for _ in range(2):
+        name, content = download(opened, "header [data-save=png]")
+        assert name == "a-sample-summary.png"
+        pixels = imread(io.BytesIO(content), format="png")
+        papers.add(tuple(pixels[0, 0].tolist()))
+        marked.append(float((pixels != pixels[0, 0]).any(axis=2).mean()))
+        opened.page.click("#theme")
+    assert len(papers) == 2
+    assert min(marked) > 0.02
+    width = opened.page.locator("header").bounding_box()["width"]
+    assert pixels.shape[1] == pytest.approx(2 * (width + 48), abs=2)
 
 
 @pytest.mark.parametrize("figure", ["main", "choice"])

@@ -69,7 +69,7 @@ def is_at(opened: Opened, audit: pb.Audit, percent: int) -> None:
     """The words, the numbers and the markers are those of a threshold."""
     here = at(audit, percent)
     assert opened.page.locator("#threshold output").inner_text() == f"{percent}%"
-    assert opened.page.locator(WORDS).inner_text().split() == f"{here.label} {here.words}".split()
+    assert opened.page.locator(WORDS).inner_text().split() == f"{here.words} {here.label}".split()
     assert opened.page.locator(RANGE).get_attribute("aria-valuetext") == here.label
     assert shown(opened) == [list(row) for row in here.cells]
     for name in ("risk", "net-benefit"):

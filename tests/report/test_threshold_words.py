@@ -30,20 +30,25 @@ def test_acting_on_an_event():
     # (2 hits, 1.9 predicted, 2 false alarms, 0 misses) of 5 rows
     assert found.cells(BEFORE, 0) == ["800", "400", "380", "400", "0", "400", "66.7%"]
     assert found.words(0) == (
-        "Of 1,000 rows, the rule acts on 800: 400 hits (380 predicted), 400 false alarms; 0 misses."
-        " The cost is 400 (a false alarm costs 1); acting on all costs 600."
+        "The cost is 400 per 1,000 rows. That is 33% less than acting on all rows (600)."
     )
-    assert found.words(2).endswith("The cost is 200 (a miss costs 1); acting on none costs 400.")
+    assert (
+        found.words(2)
+        == "The cost is 200 per 1,000 rows. That is 50% less than acting on none (400)."
+    )
 
 
 def test_acting_before_and_after_recalibration():
     found = Acting({"original": BEFORE, "recalibrated": AFTER}, "class 1")
     assert found.words(0) == (
-        "Of 1,000 rows, the rule acts on 800: 400 hits (380 predicted), 400 false alarms; 0 misses."
-        " Recalibrated, the rule acts on 600: 400 hits (340 predicted), 200 false alarms; 0 misses."
-        " The cost falls from 400 to 200 (a false alarm costs 1); acting on all costs 600."
+        "Recalibrating cuts the cost by 50%, from 400 to 200 per 1,000 rows. That is 67% less than "
+        "acting on all rows (600)."
     )
-    assert "The cost stays at 200 " in found.words(2)
+    assert found.words(2).startswith("Recalibrating does not change the cost: 200 per 1,000 rows. ")
+    free = Acting({"original": points([0.9, 0.1], [1, 0]), "recalibrated": BEFORE}, "class 1")
+    assert free.words(1).startswith("Recalibrating raises the cost from 0 to 400 per 1,000 rows.")
+    worse = Acting({"original": AFTER, "recalibrated": BEFORE}, "class 1")
+    assert worse.words(0).startswith("Recalibrating raises the cost by 100%, from 200 to 400 per ")
     assert table_rows(found, [0, 2]) == [
         ("20%", "4", "original", *found.cells(BEFORE, 0)),
         ("20%", "4", "recalibrated", *found.cells(AFTER, 0)),
@@ -58,8 +63,8 @@ def test_answering_confident_rows():
     found = Answering({"original": BEFORE})
     assert [found.ratio(k) for k in range(3)] == [80, 50, 20]
     assert found.label(2) == (
-        "Answer if the confidence is at least 80%, and let a person review the rest: an error "
-        "costs 5 times a review."
+        "Answer if the predicted probability is at least 80%, and let a person review the rest: an "
+        "error costs 5 times a review."
     )
     cells = dict(zip(found.names, found.cells(BEFORE, 1), strict=True))
     assert cells == {
@@ -69,20 +74,17 @@ def test_answering_confident_rows():
         "errors predicted": "100",
         "accuracy of answers": "50.0%",
         "reviewed": "600",
-        "cost": "500",
+        "cost (an error: 1)": "500",
         "cost / same decision for all": "100.0%",
     }
-    assert found.words(1) == (
-        "Of 1,000 rows, the rule answers 400: 200 errors (100 predicted), accuracy 50.0%. "
-        "The cost is 500 (an error costs 1); reviewing all rows costs 500."
-    )
+    assert found.words(1) == "The cost is 500 per 1,000 rows. Reviewing all rows costs as much."
 
 
 def test_answering_none():
     none = points([0.1, 0.3], [0, 1])
     found = Answering({"original": none})
     assert found.cells(none, 2)[:5] == ["0", "0", "0", "0", "–"]
-    assert found.words(2).startswith("Of 1,000 rows, the rule answers none. The cost is 200 ")
+    assert found.words(2) == "The cost is 200 per 1,000 rows. Reviewing all rows costs as much."
 
 
 def test_rare_events_are_counted_in_more_rows():
@@ -92,7 +94,14 @@ def test_rare_events_are_counted_in_more_rows():
     assert found.cells(rare, 0)[:5] == ["200", "200", "180", "0", "0"]
 
 
-def test_one_of_a_kind_is_singular():
-    p, happened = [0.9] + [0.1] * 999, [1] + [0] * 989 + [1] * 10
-    found = Acting({"original": points(p, happened)}, "class 1")
-    assert "1: 1 hit (1 predicted), 0 false alarms; 10 misses." in found.words(1)
+def test_probabilities_that_cost_more_than_one_decision_for_all():
+    wrong = points([0.9, 0.9, 0.9, 0.1], [0, 0, 0, 1])
+    found = Acting({"original": wrong}, "class 1")
+    assert found.words(1) == (
+        "The cost is 1,000 per 1,000 rows. That is 300% more than acting on none (250)."
+    )
+
+
+def test_a_decision_for_all_that_costs_nothing_is_not_compared():
+    sure = points([0.9, 0.1], [0, 0])
+    assert Acting({"original": sure}, "class 1").words(1) == "The cost is 50,000 per 100,000 rows."

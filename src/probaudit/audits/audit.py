@@ -37,6 +37,7 @@ from .estimates import (
     score_estimates,
     too_few_to_calibrate,
 )
+from .finding import Calls
 from .groups import group_errors
 from .lens_error import BINS, LensError
 from .repairs import Repair, compare_repairs, helps
@@ -128,9 +129,13 @@ def audit(
     choices |= {"costs": costs, "reject_cost": reject_cost}
     given: Any = {"features": features, "columns": columns, **options}
     if (source := as_source(y_true, y_proba, **given)) is not None:
-        return audit_source(source, passing=Passing(threads=threads), **choices)
-    rows = rows_of(y_true, y_proba, **given)
-    return audit_rows(rows, features=features, threads=threads, **choices)
+        found = audit_source(source, passing=Passing(threads=threads), **choices)
+        names: tuple[str, ...] = ("pb.read(...)",)  # calibrators need rows in memory
+    else:
+        rows = rows_of(y_true, y_proba, **given)
+        found = audit_rows(rows, features=features, threads=threads, **choices)
+        names = ("rows",) if y_proba is None else ("y_true", "y_proba")
+    return replace(found, spelling=Calls.of(names, options))
 
 
 def audit_rows(
@@ -283,7 +288,7 @@ def _settings(
 ) -> dict[str, Any]:
     """How the numbers were made, for the report."""
     sample, plan = evidence.sample, evidence.summary.plan
-    event = "stated-confidence" if sample.pairs else "top-label"
+    event = "confidence" if sample.pairs else "top-label"
     event = event if plan.event is None else f"class {plan.event_class}:"
     settings = {
         "calibration_loss": loss_words,

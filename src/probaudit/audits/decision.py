@@ -11,7 +11,9 @@ numbers why.
   probabilities;
 - **use** otherwise.
 
-A share is material from 1% of the log loss on, unless `audit(material=...)` says otherwise.
+A share is material from 1% of the log loss on, unless `audit(material=...)` says otherwise. The
+headline of *recalibrate first* grades the gain: below 10% of the log loss the probabilities are
+slightly off, below 30% clearly, and from there on badly.
 """
 
 from __future__ import annotations
@@ -45,10 +47,12 @@ LEVELS: dict[Grade, Level] = {
 }
 HEADLINES: dict[Grade, str] = {
     "use": "Use these probabilities",
-    "recalibrate": "Recalibrate these probabilities before you use them",
+    "recalibrate": "Recalibrate before use",
     "do_not_use": "Do not use these probabilities",
     "cannot_tell": "Collect more rows before you trust these probabilities",
 }
+# How far off the probabilities are, by the share of the log loss that recalibration removes.
+SEVERITIES = ((0.3, "badly"), (0.1, "clearly"), (0.0, "slightly"))
 OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted their calibrator
 FINDINGS = 3  # shown after the sentence
 CLEAR = 0.05  # level of the tests that give a direction
@@ -69,8 +73,8 @@ ERROR = "against_chance"
 class Decision:
     """What to do with the probabilities.
 
-    headline : in the imperative. sentence : what the model says and what happened, and the gain of
-        recalibration.
+    headline : in the imperative. sentence : what the model predicts and what happened, and the gain
+        of recalibration.
     findings : what else matters, at most three. material : the share of the log loss from which a
         gain matters. rows_needed : how many rows would detect such a gain.
     action : how to fit the recommended calibrator, if the grade advises it.
@@ -113,6 +117,8 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     worst = case.groups.worst()[0] if case.groups else None
     wrong = worst is not None and worst.error.miscalibrated
     headline = HEADLINES[grade]
+    if grade == "recalibrate":
+        headline += f": {_severity(case)}"
     if grade == "cannot_tell" and case.own_fits:
         headline = OTHER_ROWS
     if grade == "use" and wrong:
@@ -138,6 +144,17 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
         rows_needed=needed,
         action=recommended_fit(case) if grade == "recalibrate" else None,
     )
+
+
+def _severity(case: Case) -> str:
+    """How serious the miscalibration is, by what the recommended repair gains."""
+    repair = case.recommended
+    if repair is None:
+        return "the probabilities are miscalibrated"
+    if not math.isfinite(repair.gain):
+        return "outcomes with a predicted probability of 0 happened"
+    how = next(words for least, words in SEVERITIES if repair.gain >= least)
+    return f"the probabilities are {how} off"
 
 
 def _matters(finding: Finding) -> bool:
@@ -178,18 +195,18 @@ def rows_to_detect(case: Case) -> int | None:
 
 
 def agreement_words(case: Case) -> str:
-    """What the model says on average and what happened, with the direction of the error."""
+    """What the model predicts on average and what happened, with the direction of the error."""
     risk, estimates = case.validation, case.estimates
-    says, happened, gap = (estimates[name] for name in ("predicted", "observed", "gap"))
-    first, second = rates(says, happened)
+    predicted, observed, gap = (estimates[name] for name in ("predicted", "observed", "gap"))
+    first, second = rates(predicted, observed)
     if risk is not None and not case.pairs:
         sure = risk.adjusted <= CLEAR
         text = f"the model predicts {first} on average, {second} happened"
-        how = "too high" if says > happened else "too low"
+        how = "too high" if predicted > observed else "too low"
         return f"Probabilities {how}: {text}." if sure else _with_slope(risk, text)
     sure = not gap.low <= 0 <= gap.high
     how = ("Overconfident" if gap > 0 else "Underconfident") if sure else ""
-    text = f"says {first} on average and is right {second} of the time"
+    text = f"the model predicts {first} on average and is right {second} of the time"
     return f"{how}: {text}." if how else f"{capitalised(text)}."
 
 
@@ -265,7 +282,7 @@ def gain_words(case: Case) -> str:
         return f"None of {len(tried)} calibrators helps."
     if not math.isfinite(repair.gain):
         return (
-            f"{capitalised(repair.title)} makes its infinite log loss finite "
+            f"Recalibration by {repair.title} makes the infinite log loss finite "
             f"({number(repair.log_score, 3)}){_accuracy_words(case, repair)}."
         )
     low, high = repair.gain.interval
@@ -273,7 +290,7 @@ def gain_words(case: Case) -> str:
     if max(abs(repair.gain), abs(low)) < 0.1:
         shares = [percent(x) for x in (repair.gain, low, high)]
     return (
-        f"{capitalised(repair.title)} removes {shares[0]} of the log loss "
+        f"Recalibration by {repair.title} removes {shares[0]} of the log loss "
         f"(95% interval {shares[1]} to {shares[2]}){_accuracy_words(case, repair)}."
         f"{_left_words(case, repair)}"
     )
@@ -286,7 +303,7 @@ def _left_words(case: Case, repair: Repair) -> str:
     first, second = rates(repair.predicted, repair.observed)
     if case.validation is not None and not case.pairs:
         return f" Then it predicts {first} on average, {second} happened."
-    return f" Then it says {first} and is right {second} of the time."
+    return f" Then it predicts {first} and is right {second} of the time."
 
 
 def _accuracy_words(case: Case, repair: Repair) -> str:

@@ -206,9 +206,9 @@ def event_words(evidence: Evidence, lens: Lens | None = None) -> str:
     """The event of a lens in words; by default that of the judged event."""
     plan = evidence.summary.plan
     if evidence.sample.pairs:
-        return "stated confidence"
+        return "confidence"
     judged = plan.event is not None and lens != TopLabel()
-    return f"class {plan.event_class}" if judged else "top label"
+    return f"class {plan.event_class}" if judged else "most probable class"
 
 
 def rank_errors(evidence: Evidence) -> list[LensError]:

@@ -38,9 +38,10 @@ class Calibrate:
 
 @dataclass(frozen=True)
 class ApplyCalibrator:
-    """Replace the outputs by calibrated ones."""
+    """Replace the outputs of new rows by calibrated ones; `uses` as in `Calibrate`."""
 
     kind: ClassVar[str] = "apply"
+    uses: Literal["", "groups", "features"] = ""
 
 
 @dataclass(frozen=True)
@@ -92,22 +93,56 @@ def _line(*words: str) -> str:
     return shlex.join(["probaudit", *words])
 
 
-def as_call(action: Action) -> str:
-    """The action as a call in Python.
+@dataclass(frozen=True)
+class Calls:
+    """Writes actions as calls in Python, by the names of the arguments of `audit`.
 
-    >>> as_call(Calibrate("isotonic"))
-    'calibrators.IsotonicCalibration().fit(y_proba, y_true)'
+    given : the arguments of `audit` that `select_calibrator` needs too, as written in a call.
+    whole : whether the rows were given as `Predictions`, with their columns and features.
+
+    >>> Calls(("y_true", "y_proba", "from_logits=True"))(Calibrate("isotonic"))
+    "calibrator = pb.select_calibrator(y_true, y_proba, from_logits=True, \
+candidates=['isotonic']).calibrator"
     """
-    from ..calibrators.registry import calibrator_named
 
-    if isinstance(action, NameGroups):
-        return "audit(..., columns={name: values}, regions=[name])"
-    if isinstance(action, ApplyCalibrator):
-        return "calibrator.predict_proba(y_proba)"
-    if action.method == "auto":
-        return "select_calibrator(y_true, y_proba).calibrator"
-    rows = f"y_proba, y_true, {action.uses}={action.uses}" if action.uses else "y_proba, y_true"
-    return f"calibrators.{calibrator_named(action.method)!r}.fit({rows})"
+    given: tuple[str, ...] = ("y_true", "y_proba")
+    whole: bool = False
+
+    @classmethod
+    def of(cls, rows: tuple[str, ...], options: Mapping[str, Any]) -> Calls:
+        """The calls for rows under these names; options that are no single value are named.
+
+        >>> Calls.of(("y_true", "y_proba"), {"classes": ["a", "b"], "event": "b"}).given
+        ('y_true', 'y_proba', 'classes=classes', "event='b'")
+        """
+        written = (
+            f"{name}={value!r}" if isinstance(value, (bool, int, float, str)) else f"{name}={name}"
+            for name, value in options.items()
+            if value is not None
+        )
+        return cls((*rows, *written), whole=len(rows) == 1)
+
+    def __call__(self, action: Action) -> str:
+        if isinstance(action, NameGroups):
+            return "pb.audit(..., columns={name: values}, regions=[name])"
+        if isinstance(action, ApplyCalibrator):
+            uses = f", {action.uses}=new_{action.uses}" if action.uses else ""
+            return f"calibrator.predict_proba(new_proba{uses})"
+        method = [] if action.method == "auto" else [f"candidates={[action.method]!r}"]
+        arguments = ", ".join([*self.given, *self._used(action), *method])
+        return f"calibrator = pb.select_calibrator({arguments}).calibrator"
+
+    def _used(self, action: Calibrate) -> list[str]:
+        """The arguments of groups or features."""
+        if action.uses == "groups" and action.columns:
+            names = action.columns if len(action.columns) > 1 else action.columns[0]
+            return [*([] if self.whole else ["columns=columns"]), f"groups={names!r}"]
+        if not action.uses or (self.whole and action.uses == "features"):
+            return []
+        return [f"{action.uses}={action.uses}"]
+
+
+as_call = Calls()  # for rows of unknown options
 
 
 def parts(advice: Advice, spell: Spelling) -> Iterator[tuple[bool, str]]:

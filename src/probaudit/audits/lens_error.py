@@ -66,7 +66,7 @@ class LensError:
     name: str
     estimate: Estimate
     test: CalibrationTest
-    event: str = "top label"
+    event: str = "most probable class"
     adjusted: float = math.nan
 
     @classmethod
@@ -133,7 +133,7 @@ class LensError:
         if kind == "topk_ece":
             return f"top {which}"
         if kind == "top_label":
-            return f"top label: {SHORT_TITLES.get(which, which)}"
+            return f"most probable class: {SHORT_TITLES.get(which, which)}"
         return f"class {which}" if kind == "class_ece" else SHORT_TITLES.get(self.name, self.name)
 
     def to_dict(self) -> dict[str, Any]:

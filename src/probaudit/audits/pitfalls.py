@@ -9,7 +9,7 @@ import numpy as np
 
 from ..calibration.views import lens_rows
 from ..calibrators.registry import METHODS
-from ..text import capitalised, class_words, counted, percent, short_number, whole_percent
+from ..text import capitalised, class_words, counted, p_words, percent, short_number, whole_percent
 from .case import Case
 from .finding import Advice, Calibrate, Finding, VerdictRule, between_shares, rule
 from .groups import Group
@@ -29,12 +29,12 @@ def judged_event(case: Case) -> str:
     """The event that the audit judges first, in a sentence."""
     if case.event is not None:
         return f"the probability of {class_words(case.event)}"
-    return "the stated answer" if case.pairs else "the most probable class"
+    return "the answer" if case.pairs else "the most probable class"
 
 
 @rule(
     "Perez-Lebel, Le Morvan & Varoquaux 2023, Sections 2 and 4",
-    looks_for="calibrated on average, but with grouping loss",
+    looks_for="hidden groups behind a good average",
 )
 def calibrated_but_not_for_all(case: Case) -> Finding | None:
     """A calibrated model can have any grouping loss, and no map of its outputs removes it
@@ -117,7 +117,7 @@ def blind_temperature(case: Case) -> Finding | None:
 
 @rule(
     "Chidambaram & Ge 2024, Section 3",
-    looks_for="constant or few different confidences",
+    looks_for="constant or few different probabilities",
 )
 def few_confidences(case: Case) -> Finding | None:
     """One confidence for all rows (mean replacement), or a few (histogram binning), can be
@@ -187,8 +187,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
     else:
         # risks can be far below 1%
         share, happens = (percent, "observed") if worst.risk else (whole_percent, "right")
-        says = "predicts" if worst.risk else "says"
-        how = f"{worst.verdict}, {says} {share(worst.predicted)}, {happens} "
+        how = f"{worst.verdict}, predicted {share(worst.predicted)}, {happens} "
         how += share(worst.observed)
     others = (
         f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
@@ -256,8 +255,8 @@ def miscalibrated_class(case: Case) -> Finding | None:
     return Finding(
         "warning",
         f"{which}: its calibration error is {short_number(worst.estimate)}, "
-        f"{short_number(worst.null_mean)} expected if calibrated (Holm's correction, "
-        "family-wise level 1%).",
+        f"{short_number(worst.null_mean)} expected if calibrated ({p_words(worst.adjusted)}, "
+        f"corrected for {len(case.class_errors)} classes).",
         clause=which,
         advice=("See its reliability diagram.", *_class_advice(case)),
         numbers={"classes": len(wrong), "value": float(worst.estimate)},
@@ -323,7 +322,7 @@ def _worse_score(repair: Repair, raw: Repair) -> str:
 
 @rule(
     "Kirchenbauer, Oaks & Heim 2022, Section 5.1",
-    looks_for="repairs that help the top class and harm the next ones",
+    looks_for="repairs that help the most probable class and harm the next ones",
 )
 def top_better_rest_worse(case: Case) -> Finding | None:
     """Repairs that lower the top-1 error can leave other ranks miscalibrated, or make them so
@@ -346,8 +345,8 @@ def top_better_rest_worse(case: Case) -> Finding | None:
     )
     return Finding(
         "warning" if any(repair.recommended for repair in harmful) else "note",
-        f"Some repairs help the top class and harm the next ones. {listed[0].upper()}{listed[1:]}.",
-        clause="some repairs help the top class and harm the next ones",
+        f"Some repairs help the most probable class and harm the next ones. {capitalised(listed)}.",
+        clause="some repairs help the most probable class and harm the next ones",
         advice=(
             "If you use more than the most probable class, as for a short list or a ranking, "
             "compare the errors of the ranks too.",

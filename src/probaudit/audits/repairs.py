@@ -123,6 +123,11 @@ class Repair:
         return title_of(self.name)
 
     @property
+    def gloss(self) -> str:
+        """What the calibrator does."""
+        return METHODS[self.name][1].gloss
+
+    @property
     def corrects_groups(self) -> bool:
         """Whether it uses groups or features."""
         return bool(METHODS[self.name][0].needs)
@@ -444,7 +449,7 @@ def _comment(
     """The comment on a calibrator in the report."""
     if name == CONTROL:
         return (
-            "control: gives every row the same confidence, which accuracy and the usual ECE cannot"
+            "control: gives every row the same probability, which accuracy and the usual ECE cannot"
             " detect; never recommended"
         )
     if name == recommended == "identity":

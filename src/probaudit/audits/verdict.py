@@ -13,7 +13,7 @@ from typing import Literal
 from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
-from ..text import number, p_words, percent, short_number, whole_percent
+from ..text import p_words, percent, short_number, whole_percent
 from .case import FEW_ROWS, UNDETECTED_ERROR, Case
 from .finding import (
     Advice,
@@ -173,7 +173,8 @@ def miscalibration_costs(case: Case) -> Finding | None:
     if best is not None and best.name != "identity":
         method = best.title
         x, after = (best.gain if math.isfinite(best.gain) else None), best.log_score
-    advice = (recommended_fit(case), ", then ", ApplyCalibrator(), ".")
+    fit = recommended_fit(case)
+    advice = (fit, ", then ", ApplyCalibrator(fit.uses), ".")
     if x is None and after is not None and math.isfinite(after):
         return Finding(
             "warning",
@@ -291,9 +292,9 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
     return Finding(
         "warning",
         f"If a review costs {whole_percent(case.summary.plan.reject_cost)} of an error, acting on "
-        f"these probabilities costs {number(x, 2)} times as much as treating all rows alike "
+        f"these probabilities costs {short_number(x)} times as much as treating all rows alike "
         f"({between(x)}).",
-        clause="they cost more than one decision for all rows if a person can review rows",
+        clause="with reviews, acting on them costs more than treating all rows alike",
         advice=("Recalibrate before these probabilities decide which cases a person reviews.",),
         numbers=interval_numbers(x),
     )
@@ -360,7 +361,7 @@ def _direction(case: Case, error: LensError) -> str:
     predicted, observed = percent(risk.predicted), percent(risk.observed)
     if case.pairs:
         how = "overconfident" if risk.predicted > risk.observed else "underconfident"
-        return f"; {how}: says {predicted} on average, right {observed}"
+        return f"; {how}: predicts {predicted} on average, right {observed}"
     return f"; {risk.verdict}: predicts {predicted} on average, {observed} happened"
 
 

@@ -47,7 +47,7 @@ SKILL_WORDS = f"1 - ({BRIER_WORDS}) / (that of the base-rate forecast)"
 TOO_HIGH, TOO_LOW = "risk too high", "risk too low"
 NAMES = {
     "observed": "observed rate",
-    "predicted": "mean predicted risk",
+    "predicted": "mean predicted probability",
     "gap": "predicted − observed",
     "observed_expected": "observed / expected",
     "in_the_large": "calibration in the large",

@@ -260,9 +260,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
         numbers: Any = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
         P = _two_dimensional(P) if len(self.classes_) == 2 else _as_table(P)
-        if len(self.classes_) == 2 and np.shape(P)[1:] in ((1,), (2,)):
-            # one column or two, whatever the fit had
-            values = check_array(P, **numbers)
+        size = np.shape(P)[1:]
+        if len(self.classes_) == 2 and size in ((1,), (2,)) and size != (self.n_features_in_,):
+            values = check_array(P, **numbers)  # one column or two, whatever the fit had
         else:
             values = validate_data(self, P, reset=False, **numbers)
         check_finite(values)

@@ -34,6 +34,7 @@ MULTICLASS = 3
 class Method:
     """A calibrator with its options, under the name that `select_calibrator` and `--method` use.
 
+    gloss : what it does, for readers who do not know it.
     options : keyword arguments of the class. base : the class fitted in each group.
     default_from, default_up_to : the numbers of classes for which it is a default candidate; up to
         0 for never.
@@ -41,6 +42,7 @@ class Method:
     """
 
     name: str
+    gloss: str
     options: Mapping[str, Any] = field(default_factory=dict)
     base: str | None = None
     default_from: int = 2
@@ -65,77 +67,175 @@ class Entry:
 
 
 ENTRIES = (
-    Entry("Identity", "identity", (Method("identity", default_up_to=ANY),)),
-    Entry("TemperatureScaling", "temperature", (Method("temperature", default_up_to=ANY),)),
     Entry(
-        "EnsembleTemperature", "temperature", (Method("ensemble_temperature", default_up_to=ANY),)
+        "Identity",
+        "identity",
+        (Method("identity", "the outputs stay as they are", default_up_to=ANY),),
     ),
-    Entry("PlattScaling", "linear", (Method("platt"),)),
+    Entry(
+        "TemperatureScaling",
+        "temperature",
+        (Method("temperature", "divides the logits by one number", default_up_to=ANY),),
+    ),
+    Entry(
+        "EnsembleTemperature",
+        "temperature",
+        (
+            Method(
+                "ensemble_temperature",
+                "mixes temperature-scaled, original and uniform probabilities",
+                default_up_to=ANY,
+            ),
+        ),
+    ),
+    Entry("PlattScaling", "linear", (Method("platt", "a logistic curve of the log odds"),)),
     Entry(
         "BiasCorrectedTemperature",
         "temperature",
-        (Method("bias_corrected_temperature", default_up_to=ANY),),
+        (
+            Method(
+                "bias_corrected_temperature",
+                "temperature scaling plus a constant for each class",
+                default_up_to=ANY,
+            ),
+        ),
     ),
-    Entry("BetaCalibration", "beta", (Method("beta", default_up_to=FEW_CLASSES),)),
+    Entry(
+        "BetaCalibration",
+        "beta",
+        (Method("beta", "a curve of three parameters for each class", default_up_to=FEW_CLASSES),),
+    ),
     Entry(
         "StructuredVectorScaling",
         "structured",
-        (Method("structured_vector", default_from=MULTICLASS, default_up_to=SOME_CLASSES),),
+        (
+            Method(
+                "structured_vector",
+                "a scale and a constant for each class, kept near temperature scaling",
+                default_from=MULTICLASS,
+                default_up_to=SOME_CLASSES,
+            ),
+        ),
     ),
-    Entry("VectorScaling", "linear", (Method("vector", default_up_to=FEW_CLASSES),)),
+    Entry(
+        "VectorScaling",
+        "linear",
+        (Method("vector", "a scale and a constant for each class", default_up_to=FEW_CLASSES),),
+    ),
     Entry(
         "IsotonicCalibration",
         "isotonic",
         (
-            Method("isotonic", default_up_to=SOME_CLASSES),
-            Method("isotonic_centred", {"centred": True}),
+            Method("isotonic", "a curve of steps that never falls", default_up_to=SOME_CLASSES),
+            Method(
+                "isotonic_centred",
+                "a curve that never falls, with straight lines between its steps",
+                {"centred": True},
+            ),
             # its probabilities of 0 make the log loss infinite
             Method(
                 "isotonic_plain",
+                "a curve of steps that never falls, with probabilities of 0 and 1",
                 {"finite": False},
                 default_up_to=SOME_CLASSES,
                 role="comparison",
             ),
         ),
     ),
-    Entry("VennAbers", "venn_abers", (Method("venn_abers"),)),
-    Entry("IRM", "isotonic", (Method("irm"),)),
-    Entry("HistogramBinning", "binning", (Method("histogram", default_up_to=SOME_CLASSES),)),
-    Entry("BBQ", "binning", (Method("bbq"),)),
+    Entry(
+        "VennAbers",
+        "venn_abers",
+        (Method("venn_abers", "isotonic regression fitted anew with each row"),),
+    ),
+    Entry(
+        "IRM", "isotonic", (Method("irm", "one curve that never falls, for all classes together"),)
+    ),
+    Entry(
+        "HistogramBinning",
+        "binning",
+        (
+            Method(
+                "histogram",
+                "the observed rate in the bin of each probability",
+                default_up_to=SOME_CLASSES,
+            ),
+        ),
+    ),
+    Entry("BBQ", "binning", (Method("bbq", "a weighted mean of many histograms"),)),
     Entry(
         "StructuredMatrixScaling",
         "structured",
-        (Method("structured_matrix", default_from=MULTICLASS, default_up_to=FEW_CLASSES),),
+        (
+            Method(
+                "structured_matrix",
+                "a linear map of the logits of all classes, kept near temperature scaling",
+                default_from=MULTICLASS,
+                default_up_to=FEW_CLASSES,
+            ),
+        ),
     ),
-    Entry("DirichletCalibration", "dirichlet", (Method("dirichlet", default_up_to=FEW_CLASSES),)),
-    Entry("MatrixScaling", "linear", (Method("matrix"),)),
-    Entry("GaussianProcessCalibration", "gaussian_process", (Method("gaussian_process"),)),
+    Entry(
+        "DirichletCalibration",
+        "dirichlet",
+        (
+            Method(
+                "dirichlet",
+                "a linear map of the log-probabilities of all classes",
+                default_up_to=FEW_CLASSES,
+            ),
+        ),
+    ),
+    Entry(
+        "MatrixScaling", "linear", (Method("matrix", "a linear map of the logits of all classes"),)
+    ),
+    Entry(
+        "GaussianProcessCalibration",
+        "gaussian_process",
+        (Method("gaussian_process", "a smooth curve of the log-probability"),),
+    ),
     Entry(
         "PerGroup",
         "combining",
         (
-            Method("per_group", default_up_to=ANY),
-            Method("per_group_bias", base="BiasCorrectedTemperature", default_up_to=ANY),
+            Method("per_group", "one temperature for each group", default_up_to=ANY),
+            Method(
+                "per_group_bias",
+                "one temperature, and a constant for each class, for each group",
+                base="BiasCorrectedTemperature",
+                default_up_to=ANY,
+            ),
         ),
         needs=("groups",),
     ),
     Entry(
         "GroupCalibration",
         "group_calibration",
-        (Method("group_calibration", default_up_to=ANY),),
+        (
+            Method(
+                "group_calibration",
+                "learns groups from the features and fits a temperature in each",
+                default_up_to=ANY,
+            ),
+        ),
         needs=("features",),
     ),
     Entry(
         "MultiCalibration",
         "multicalibration",
-        (Method("multicalibration", default_up_to=SOME_CLASSES),),
+        (
+            Method(
+                "multicalibration",
+                "corrects groups that may overlap, one after the other, until none is off",
+                default_up_to=SOME_CLASSES,
+            ),
+        ),
         needs=("features", "groups"),
         overlapping=True,
     ),
     Entry(
         "MeanReplacement",
         "mean_replacement",
-        (Method(CONTROL, default_up_to=ANY, role="control"),),
+        (Method(CONTROL, "every row gets the mean confidence", default_up_to=ANY, role="control"),),
     ),
     Entry("Chain", "combining"),
     Entry("PriorCorrection", "priors"),

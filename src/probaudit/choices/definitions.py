@@ -27,7 +27,7 @@ class Definition(str):
     >>> ece.words()
     'calibration error, most probable class, 15 equal-mass bins, debiased'
     >>> ece.words(pairs=True)
-    'calibration error, stated confidence, 15 equal-mass bins, debiased'
+    'calibration error, confidence, 15 equal-mass bins, debiased'
     """
 
     _words: str

@@ -81,7 +81,7 @@ class TopLabel(Lens):
     """
 
     def words(self, *, pairs: bool = False) -> str:
-        return "stated confidence" if pairs else "most probable class"
+        return "confidence" if pairs else "most probable class"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         from ..kernels.lens_views import top_label
@@ -154,7 +154,7 @@ class Binary(Lens):
     """The second of two classes."""
 
     def words(self, *, pairs: bool = False) -> str:
-        return "stated confidence" if pairs else "second class"
+        return "confidence" if pairs else "second class"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         if probs.shape[1] != 2:

@@ -329,6 +329,7 @@ class Comparison(Result):
             },
             self.reference,
             lower={METRICS[name].label: METRICS[name].lower for name in known},
+            order=self.names,
         )
 
     def reliability(self) -> OverlaidReliability:
@@ -344,7 +345,7 @@ class Comparison(Result):
         """The event that reliability diagrams show."""
         if self.event is not None:
             return f"the {self.judged}"
-        return "the stated answer" if self.pairs else "the most probable class"
+        return "the answer" if self.pairs else "the most probable class"
 
 
 @takes_row_options

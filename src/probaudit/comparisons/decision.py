@@ -193,12 +193,12 @@ def _removable(result: Comparison, model: str) -> str:
 
 
 def _agreement(result: Comparison, model: str) -> str:
-    """What a model says on average, what happened, and what recalibration removes."""
+    """What a model predicts on average, what happened, and what recalibration removes."""
     grid = result.grids[model]
     total = float(grid.weight.sum())
     first, second = rates(float(grid.outputs.sum()) / total, float(grid.targets.sum()) / total)
     text = (
-        f"It says {first} on average and is right {second} of the time"
+        f"It predicts {first} on average and is right {second} of the time"
         if result.event is None
         else f"It predicts {first} on average, {second} happened"
     )

@@ -82,9 +82,11 @@ def amount(gap: Estimate, base: float) -> str:
     """How much lower or higher than `base` a score is.
 
     >>> amount(Estimate(-0.02, low=-0.03, high=-0.01), 0.2)
-    '0.020 lower (95% interval 0.010 to 0.030, 10.0%)'
+    '10.0% lower (by 0.020, 95% interval 0.010 to 0.030)'
     """
     low, high = (-gap.high, -gap.low) if gap < 0 else gap.interval
-    share = f", {percent(abs(gap) / base)}" if 0 < base < math.inf else ""
-    span = between(Estimate(abs(gap), low=low, high=high))
-    return f"{short_number(abs(gap))} {'lower' if gap < 0 else 'higher'} ({span}{share})"
+    way = "lower" if gap < 0 else "higher"
+    size, span = short_number(abs(gap)), between(Estimate(abs(gap), low=low, high=high))
+    if not 0 < base < math.inf:
+        return f"{size} {way} ({span})"
+    return f"{percent(abs(gap) / base)} {way} (by {size}, {span})"

@@ -47,11 +47,11 @@ ERRORS = _by_name(
     Metric("entropy", "entropy", lower=None),
 )
 MORE = _by_name(
-    Metric("log_score.normalized", "log loss / base rate"),
+    Metric("log_score.normalized", "relative log loss"),
     Metric("calibration_loss", "calibration loss"),
     Metric("calibration_loss.relative", "of the log loss"),
     Metric("sharpness_gap", "sharpness gap"),
-    Metric("grouping_loss", "grouping, at least"),
+    Metric("grouping_loss", "hidden groups (at least)"),
     Metric("cost_risk", "your costs"),
 )
 MOST_COLUMNS = 6  # of a table

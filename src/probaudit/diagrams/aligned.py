@@ -11,7 +11,7 @@ from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .bins import Bins
 from .diagram import Diagram, stacked
-from .picture import Panel, Picture
+from .picture import Mark, Panel, Picture, Points
 from .reliability import Reliability
 
 ACROSS = 3
@@ -19,19 +19,25 @@ ECE_BINS = 15  # as in `calibration_error`, so that an error beside a name is th
 
 
 def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[Panel, ...]:
-    """One panel each, with the calibration error in its title."""
+    """One panel each, with the calibration error in its title. Points have one size: areas need a
+    larger panel."""
     across = min(ACROSS, len(each))
-    return tuple(
-        replace(
-            one.panel(
-                title=f"{short_name(name)}: {number(one.error)}",
-                x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
-                y="" if k % across else "observed",
-            ),
-            key=name,
+    panels = (
+        one.panel(
+            title=f"{short_name(name)}: {number(one.error)}",
+            x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
+            y="" if k % across else "observed",
         )
         for k, (name, one) in enumerate(zip(names, each, strict=True))
     )
+    return tuple(
+        replace(panel, key=name, marks=tuple(map(_unsized, panel.marks)))
+        for name, panel in zip(names, panels, strict=True)
+    )
+
+
+def _unsized(mark: Mark) -> Mark:
+    return replace(mark, size=None) if isinstance(mark, Points) else mark
 
 
 def short_name(name: str, most: int = 22) -> str:

@@ -30,7 +30,7 @@ class AlignedSharpness(Diagram):
             f"{number(one.total)}"
             for name, one in self.each.items()
         )
-        caption = "Grey: density of the confidences, on one scale for all models."
+        caption = "Grey: density of the predicted probabilities, on one scale for all models."
         return Picture(
             tuple(self._panel(k, across) for k in range(len(self.each))),
             TITLE,
@@ -44,7 +44,7 @@ class AlignedSharpness(Diagram):
         top = max(float(other.density.max()) for other in self.each.values())
         above, below = one.curve_panel(short_name(name)), one.density_panel()
         lowest = k + across >= len(self.each)  # panel of its column
-        x = replace(below.x, title="confidence" if lowest else "")
-        y = replace(above.y, title="" if k % across else "accuracy")
+        x = replace(below.x, title="predicted" if lowest else "")
+        y = replace(above.y, title="" if k % across else "observed")
         density = replace(below, y=replace(below.y, high=top))
         return replace(above, x=x, y=y, square=True).with_histogram(density)

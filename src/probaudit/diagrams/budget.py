@@ -19,7 +19,7 @@ LEAST = 0.0005  # a part below it is shown as 0
 PARTS = {
     "total": "total",
     "calibration": "calibration",
-    "grouping": "grouping, at least",
+    "grouping": "hidden groups (at least)",
     "rest": "the rest",
 }
 ROLES = {"total": "reference", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
@@ -138,7 +138,7 @@ class LossBudget(Diagram):
     def _caption(self) -> str:
         return (
             "Recalibration removes the calibration part. A model that used the features better"
-            " would remove at least the grouping part. Lines are 95% intervals."
+            " would remove at least the part of hidden groups. Lines are 95% intervals."
             f" {capitalised(self.definition)}."
         )
 

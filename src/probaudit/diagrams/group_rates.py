@@ -1,4 +1,4 @@
-"""What the model says in each group and what happened: a dot plot, the largest gap first."""
+"""Predicted and observed rates of groups: a dot plot, the largest gap first."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ class GroupRates(Diagram):
         risk: bool,
     ) -> GroupRates:
         """From the predicted and the observed rate of each group."""
-        order = np.argsort([-abs(says - happened) for says, happened in rates], kind="stable")
+        gaps = [abs(predicted - observed) for predicted, observed in rates]
+        order = np.argsort(np.negative(gaps), kind="stable")
         sorted_rates = [rates[k] for k in order]
         return cls(
             tuple(names[k] for k in order),
-            np.array([float(says) for says, _ in sorted_rates]),
+            np.array([float(predicted) for predicted, _ in sorted_rates]),
             np.array([float(x) for _, x in sorted_rates]),
             np.array([x.low for _, x in sorted_rates]),
             np.array([x.high for _, x in sorted_rates]),
@@ -73,19 +74,18 @@ class GroupRates(Diagram):
     def picture(self) -> Picture:
         place = np.arange(len(self.names), dtype=float)
         detail = {name: list(column) for name, column in self.columns().items()}
-        says, happened = ("predicted", "happened") if self.risk else ("says", "is right")
         too_high, too_low = self.predicted > self.high, self.predicted < self.low
         kinds = (
-            (~too_high & ~too_low, "observed", f"{happened}, with 95% interval"),
-            (too_high, "over", f"{happened} less often"),
-            (too_low, "under", f"{happened} more often"),
+            (~too_high & ~too_low, "observed", "observed, with 95% interval"),
+            (too_high, "over", "observed below predicted"),
+            (too_low, "under", "observed above predicted"),
         )
         marks: list[Mark] = [
             Line(np.array([a, b]), np.array([y, y]), role="reference", dashed=True)
             for a, b, y in zip(self.predicted, self.observed, place, strict=True)
         ]
         marks.append(
-            Points(self.predicted, place, role="rest", name=says, detail=detail, hollow=True)
+            Points(self.predicted, place, role="rest", name="predicted", detail=detail, hollow=True)
         )
         for of, role, name in kinds:
             if of.any():
@@ -103,13 +103,15 @@ class GroupRates(Diagram):
                         },
                     )
                 )
-        across = Axis("share of rows", *self._ends(), percent=True)
+        rate = "rate" if self.risk else "accuracy"
+        across = Axis(rate, *self._ends(), percent=True)
         panel = Panel(tuple(marks), across, Axis("", categories=self.names))
         caption = "The largest difference first. Lines are 95% intervals."
         if self.total > len(self.names):
             caption += f" Shown: the {len(self.names)} clearest of {self.total:,}."
-        rates = "Predicted and observed" if self.risk else "Confidence and accuracy"
-        return Picture((panel,), f"{rates} by {self.what}", self._description(), caption)
+        return Picture(
+            (panel,), f"Predicted and observed {rate} by {self.what}", self._description(), caption
+        )
 
     def _ends(self) -> tuple[float | None, float | None]:
         """Ends of the axis at 0 or 1 if rates are near; shares beyond them are impossible."""

@@ -104,7 +104,7 @@ class LensTable(Diagram):
         )
         caption = "Lines: 95% intervals of the error of the population. "
         caption += f"{capitalised(self.definition)}."
-        title = "Calibration error by lens"
+        title = "Calibration error by event"
         return Picture((panel,), title, self._description(), caption)
 
     def _description(self) -> str:

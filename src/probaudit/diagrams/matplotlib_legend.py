@@ -57,11 +57,13 @@ def add_legend(
     """One legend for all panels, inside the given axes. In a figure of our own, the legend of a
     single panel stands below it if it would hide marks; returns the height in inches that it needs
     there, else 0."""
-    found: dict[str, list[Any]] = {"handles": [], "labels": []}
+    named: dict[str, list[Any]] = {}
     for one in axes:
-        handles, labels = one.get_legend_handles_labels()
-        found["handles"] += handles
-        found["labels"] += labels
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, []).append(handle)
+    # one entry for the line and the points of a model
+    handles = [tuple(each) if len(each) > 1 else each[0] for each in named.values()]
+    found: dict[str, list[Any]] = {"handles": handles, "labels": list(named)}
     if legend is False or not found["labels"]:
         return 0.0
     given, height = keywords or {}, 0.0

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 DASHES = (0, (4, 3))
 LARGEST_POINT = 1.8  # diameter, in multiples of lines.markersize
 SMALLEST_POINT = 0.2  # area, as a share of the largest
-MARKERS = {"circle": "o", "triangle-down": "v", "triangle-up": "^"}
+MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "cross": "P",
+    "triangle-down": "v",
+    "triangle-up": "^",
+    "triangle-right": ">",
+}
 THIN = 0.75  # of references and intervals, in multiples of lines.linewidth
 KEYWORDS = (
     "line_kw",

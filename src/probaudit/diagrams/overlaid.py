@@ -70,7 +70,7 @@ class OverlaidReliability(Diagram):
             x, y = one.stated[of], one.observed[of]
             marks += [
                 Line(x, y, role=role, name=model),
-                Points(x, y, size=size, role=role, detail=detail),
+                Points(x, y, size=size, role=role, name=model, detail=detail),
             ]
         across = Axis(f"predicted probability of {self._event}", 0, 1)
         panel = Panel(tuple(marks), across, Axis("observed rate", 0, 1), square=True)

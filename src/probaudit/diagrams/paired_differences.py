@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,8 @@ from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 STACKED = 12  # models; the panels of more models are in two columns
 # beside the intervals, as shares of their range: at the left, and room for numbers at the right
-MARGIN, NUMBERS = 0.08, 0.35
+MARGIN, NUMBERS = 0.08, 0.6
 END = 0.01  # of the axis, right of the numbers
-VERDICTS = {"better": "model", "worse": "over", "different": "observed", "tied": "reference"}
-NAMES = {
-    "better": "better",
-    "worse": "worse",
-    "different": "different",
-    "tied": "tied: the interval contains 0",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +29,7 @@ class PairedDifferences(Diagram):
     verdict : "better" or "worse" if the interval lies on one side of 0, else "tied"; "different"
         for a metric of which neither direction is better.
     lower : by metric, whether lower values are better; None if neither direction is.
+    order : all models in the order of their colours, as in a diagram of all of them.
     """
 
     metric: tuple[str, ...]
@@ -45,6 +39,7 @@ class PairedDifferences(Diagram):
     high: np.ndarray
     reference: str
     lower: Mapping[str, bool | None]
+    order: tuple[str, ...]
 
     @classmethod
     def of(
@@ -53,9 +48,10 @@ class PairedDifferences(Diagram):
         reference: str,
         *,
         lower: Mapping[str, bool | None] | None = None,
+        order: Sequence[str] = (),
     ) -> PairedDifferences:
         """From differences by metric and model. Lower values are better unless `lower` says
-        otherwise.
+        otherwise. The reference has the first colour unless `order` is given.
 
         >>> gap = Estimate(-0.02, low=-0.03, high=-0.01)
         >>> PairedDifferences.of({"log loss": {"new": gap}}, "old").verdict
@@ -74,6 +70,7 @@ class PairedDifferences(Diagram):
             high=high,
             reference=reference,
             lower=known | dict(lower or {}),
+            order=tuple(order) or tuple(dict.fromkeys([reference, *(m for _, m, _ in lines)])),
         )
 
     @property
@@ -107,6 +104,8 @@ class PairedDifferences(Diagram):
         caption = (
             f"Each model minus {self.reference}, on the same rows. Lines: paired 95% intervals."
         )
+        if "tied" in self.verdict:
+            caption += " Hollow: tied, as the interval contains 0."
         title = f"Differences from {self.reference}"
         return Picture(panels, title, self._description(), caption, min(columns, len(panels)))
 
@@ -119,10 +118,8 @@ class PairedDifferences(Diagram):
         verdict = np.array([self.verdict[k] for k in of], object)
         left, right = _range(np.concatenate([value, low, high]))
         marks: list[Mark] = [Rule(x=0.0, role="reference")]
-        for kind, role in VERDICTS.items():
-            chosen = (verdict == kind) & np.isfinite(value)
-            if not chosen.any():
-                continue
+        for k in np.flatnonzero(np.isfinite(value)).tolist():
+            chosen, model = slice(k, k + 1), self.model[of[k]]
             detail: dict[str, Any] = {
                 "model": np.array(self.model, object)[of][chosen],
                 "difference": [number(x) for x in value[chosen]],
@@ -138,15 +135,15 @@ class PairedDifferences(Diagram):
                     low[chosen],
                     high[chosen],
                     across=True,
-                    role=role,
-                    name=NAMES[kind],
+                    role=f"series {self.order.index(model)}",
+                    hollow=bool(verdict[k] == "tied"),
                     detail=detail,
                 )
             )
         end = right - END * (right - left)
         marks += [
-            Text(end, place, "infinite" if math.isinf(x) else number(x), "end")
-            for x, place in zip(value, at, strict=True)
+            Text(end, place, f"{'infinite' if math.isinf(x) else number(x)}, {found}", "end")
+            for x, place, found in zip(value, at, verdict, strict=True)
             if not math.isnan(x)
         ]
         way = {True: "lower is better", False: "higher is better", None: ""}[self.lower[metric]]

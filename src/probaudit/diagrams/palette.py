@@ -36,6 +36,7 @@ COLOURS = {
 }
 
 SHAPES = {"over": "triangle-down", "under": "triangle-up"}
+SERIES_SHAPES = ("circle", "square", "diamond", "cross", "triangle-right")
 PAPER = "white"  # inside hollow points; a page has its own background
 FAINT = 0.34  # opacity of bands and faint bars
 
@@ -55,9 +56,12 @@ def colour(role: str, cycle: Sequence[str] = SERIES) -> str:
 
 
 def shape(role: str) -> str:
-    """The shape of a point: its direction does not depend on colour alone.
+    """The shape of a point, so that directions and series do not differ by colour alone.
 
-    >>> shape("over"), shape("observed")
-    ('triangle-down', 'circle')
+    >>> shape("over"), shape("observed"), shape("series 1")
+    ('triangle-down', 'circle', 'square')
     """
+    kind, _, number = role.partition(" ")
+    if kind == "series":
+        return SERIES_SHAPES[int(number) % len(SERIES_SHAPES)]
     return SHAPES.get(role, "circle")

@@ -159,7 +159,11 @@ class RiskCurves(Diagram):
         )
 
     def _caption(self) -> str:
-        scored = " In brackets: the normalised log loss." if np.isfinite(self.scores).any() else ""
+        scored = (
+            " In brackets: the log loss (base-rate forecast = 1)."
+            if np.isfinite(self.scores).any()
+            else ""
+        )
         if self.normalize:
             return (
                 f"Above 1, the probabilities cost more than the same decision for all rows.{scored}"

@@ -192,7 +192,7 @@ class CalibrationSharpness(Diagram):
 
     def _caption(self) -> str:
         words = "The band is what recalibration cannot remove: lack of sharpness. "
-        words += f"{capitalised(NAMES[self.score])}: calibration error of the confidence (CAL)"
+        words += f"{capitalised(NAMES[self.score])}: calibration error (CAL)"
         words += f" {number(self.calibration)}"
         if math.isfinite(self.low):
             words += f" (95% interval {number(self.low)} to {number(self.high)})"
@@ -242,7 +242,7 @@ def calibration_sharpness_diagram(
     grid = survey(predictions).summary.grid
     if not grid.rows.any():
         raise InputError(predictions.name("probs"), "must have at least one valid row")
-    event = "the stated answer" if predictions.pairs else "the most probable class"
+    event = "the answer" if predictions.pairs else "the most probable class"
     if score == "log":
         return CalibrationSharpness.of_rows(
             grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event

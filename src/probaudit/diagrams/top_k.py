@@ -110,7 +110,7 @@ class TopKCalibration(Diagram):
                 ),
             )
         caption = "Grey: error expected if calibrated. Lines: 95% intervals."
-        caption += " Dashed: mean confidence." if len(self.models) > 1 else ""
+        caption += " Dashed: predicted, on average." if len(self.models) > 1 else ""
         return Picture(
             panels, "Calibration beyond the most probable class", self._description(), caption
         )
@@ -157,10 +157,10 @@ class TopKCalibration(Diagram):
             detail = {"k": self.ks, "accuracy": self.accuracy[s], "confidence": self.confidence[s]}
             style: dict[str, Any] = {"role": self._role(s), "detail": detail}
             ends = self.accuracy_low[s], self.accuracy_high[s]
-            said = style | ({} if several else {"role": "model", "name": "mean confidence"})
+            said = style | ({} if several else {"role": "model", "name": "predicted, on average"})
             marks += [
                 Points(at, self.accuracy[s], *ends, **style),
-                Line(at, self.accuracy[s], name=name if several else "accuracy", **style),
+                Line(at, self.accuracy[s], name=name if several else "observed", **style),
                 Line(at, self.confidence[s], dashed=several, **said),
             ]
         return tuple(marks)

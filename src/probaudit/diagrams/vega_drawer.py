@@ -152,8 +152,8 @@ class _Legend:
         for mark in (mark for panel in picture.panels for mark in panel.marks if mark.name):
             named.setdefault(mark.name, []).append(mark)
         styles = {
-            name: (_paint(min(marks, key=_faint)), _shape(min(marks, key=_faint)))
-            for name, marks in named.items()
+            name: (_paint(mark), _shape(mark))
+            for name, mark in ((name, min(marks, key=_rank)) for name, marks in named.items())
         }
         longest = max((len(name) for name in styles), default=0) * LETTER + 30
         return cls(styles, max(1, int(width / longest)))
@@ -174,6 +174,11 @@ class _Legend:
                 "y": {"value": 0},
             },
         }
+
+
+def _rank(mark: Mark) -> tuple[bool, bool]:
+    """The order of marks with one name: the first one is drawn in the legend."""
+    return _faint(mark), not isinstance(mark, Points)
 
 
 def _faint(mark: Mark) -> bool:

@@ -47,7 +47,7 @@ ENOUGH_ROWS = 500  # of the average class, for a budget over all classes
 MOST_CLASSES = 20
 LABELS = {
     "calibration": "calibration",
-    "grouping": "grouping, at least",
+    "grouping": "hidden groups (at least)",
     "rest": "the rest",
     "total": "total",
 }

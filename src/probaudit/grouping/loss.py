@@ -70,7 +70,8 @@ class GroupingRates(ShownAsTable):
     def _text_table(self) -> TextTable:
         rows = [
             [
-                f"{k + 1}: says {percent(self.stated[k])}, observed {percent(self.observed[k])}",
+                f"{k + 1}: predicted {percent(self.stated[k])}, "
+                f"observed {percent(self.observed[k])}",
                 f"{self.region_rows[r]:,}",
                 percent(self.region_stated[r]),
                 percent(self.region_observed[r]),

@@ -58,14 +58,17 @@ CLASS_TABLE = 20
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
 DEBIASED = "95% interval, debiased"
+CORRECTED = "p, corrected"
 TIPS = {
     DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
-    "ECE, 15 bins": "expected calibration error: the mean distance between predicted and observed "
+    summary.ECE: "expected calibration error: the mean distance between predicted and observed "
     "rates over 15 bins of equal width",
-    "log loss / base rate": "the log loss divided by that of the base-rate forecast, which "
-    "predicts the class frequencies for every row; below 1 is better",
+    summary.RELATIVE: "the log loss divided by that of the base-rate forecast, which predicts the "
+    "class frequencies for every row; below 1 is better",
     "if calibrated": "the mean error of a calibrated model with the same outputs on as many rows",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
+    "p": "of this test alone, not corrected for the others",
+    CORRECTED: "corrected for the number of tests in this table (Holm 1979)",
 }
 
 
@@ -99,8 +102,15 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         sections,
         grade=found.words,
         lead=found.sentence,
+        term=_recommended_term(audit),
         markdown=summary.as_markdown(audit, title, facts(audit), audit.spelling),
     )
+
+
+def _recommended_term(audit: Audit) -> tuple[str, str] | None:
+    """The recommended calibrator and what it does, for a tooltip in the sentence."""
+    best = audit.recommended
+    return None if best is None or best.name == "identity" else (best.title, best.gloss)
 
 
 def audit_summary(audit: Audit) -> Page:
@@ -131,7 +141,7 @@ def _summary(audit: Audit) -> Section:
         right.append(bars)
     right.append(_summary_table(audit))
     if fit := summary.command(audit, audit.spelling):
-        steps = (fit, summary.next_command(audit.spelling))
+        steps = (fit, summary.next_command(audit, audit.spelling))
         both = "\n".join(map(summary.in_lines, steps))
         right.append(CommandLine(both, "Do this: fit, then apply to new rows"))
     if not diagram.curved:
@@ -143,11 +153,12 @@ def _summary(audit: Audit) -> Section:
 def _summary_table(audit: Audit) -> Table:
     names = summary.headers(audit)
     rows = [summary.cells(row, len(names)) for row in summary.rows(audit)]
+    tips = TIPS | {row[0]: TIPS[summary.ECE] for row in rows if row[0].startswith(summary.ECE)}
     sampled = summary.sample_words(audit)
     after = summary.repaired(audit) is not None
     caption = "Before and after recalibration" if after else "The most important numbers"
     caption += f" ({sampled})" if sampled else ""
-    return Table(caption, names, rows, tips=TIPS)
+    return Table(caption, names, rows, tips=tips)
 
 
 def _next_steps(audit: Audit) -> Section | None:
@@ -189,19 +200,19 @@ def _scores(audit: Audit) -> list[Block]:
         more = ("", "") if ratio is None else (number(ratio), interval(ratio))
         rows.append([label, number(x), interval(x), *more])
         tips[label] = in_words(x.definition, pairs=is_pairs(audit))
-    headers = ("", "value", "95% interval", "normalised", "95% interval")
-    caption = "Scores of all rows; normalised: 1 is the base-rate forecast, lower is better"
+    headers = ("", "value", "95% interval", "relative", "95% interval")
+    caption = "Scores of all rows; relative: the base-rate forecast has 1, lower is better"
     return [Table(caption, headers, rows, tips=tips)]
 
 
-def _error_row(error: LensError) -> list[str]:
+def _error_row(error: LensError, p: float) -> list[str]:
     null = f"{number(error.null_mean)}, 95% limit {number(error.null_high)}"
     return [
         error.title,
         number(error.estimate),
         interval(error.estimate),
         null if math.isfinite(error.null_mean) else MISSING,
-        p_value(error.p_value),
+        p_value(p),
     ]
 
 
@@ -211,8 +222,15 @@ def _calibration(audit: Audit) -> list[Block]:
         error.title: in_words(error.estimate.definition, pairs=is_pairs(audit))
         for error in audit.errors
     }
-    caption = "Calibration error by lens; a calibrated model has a positive error too"
-    return [Table(caption, headers, [_error_row(error) for error in audit.errors], tips=tips)]
+    caption = "Calibration errors; that of a calibrated model is not 0 either"
+    return [
+        Table(
+            caption,
+            headers,
+            [_error_row(error, error.p_value) for error in audit.errors],
+            tips=tips,
+        )
+    ]
 
 
 def _classes(audit: Audit) -> Section | None:
@@ -223,16 +241,19 @@ def _classes(audit: Audit) -> Section | None:
     caption = "Each class against all others" + (
         ", those with the largest error" if len(worst) < len(audit.class_errors) else ""
     )
-    headers = ("class", "error", DEBIASED, "if calibrated", "p", "")
-    rows = [[*_error_row(error), "miscalibrated" if error.miscalibrated else ""] for error in worst]
-    caption += ", 15 equal bins; miscalibrated: at a family-wise error rate of 1%"
+    headers = ("class", "error", DEBIASED, "if calibrated", CORRECTED, "")
+    rows = [
+        [*_error_row(error, error.adjusted), "miscalibrated" if error.miscalibrated else ""]
+        for error in worst
+    ]
+    caption += f", 15 equal bins; miscalibrated: {CORRECTED}, of at most 0.01"
     table = Table(caption, headers, rows, words=(0, 5), tips=TIPS)
-    lead = "How often each predicted class is right, and the reliability of single classes."
+    lead = "How often each predicted class is right, and the reliability of each class."
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
 
 
 def _risk(audit: Audit) -> list[Block]:
-    """The validation of the event or of a stated confidence."""
+    """The validation of the event, or of the confidence in an answer."""
     found = audit.validation
     if found is None:
         return []
@@ -242,7 +263,7 @@ def _risk(audit: Audit) -> list[Block]:
         NAMES[name]: in_words(x.definition, pairs=is_pairs(audit)) for name, x in found.estimates()
     }
     event = "the answer is right" if is_pairs(audit) else class_words(audit.event)
-    caption = f"Risk: {counted(found.rows)}, {event} in {found.events:,}"
+    caption = f"Predicted and observed rate: {counted(found.rows)}, {event} in {found.events:,}"
     return [Table(caption, headers, rows, tips=tips)]
 
 
@@ -317,7 +338,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
     measures = {"observed_expected": "O/E", "auc": "AUC"} if risk else {}
     measures["aurc"] = "AURC"
     first = ("group", "rows", "predicted", "observed", "difference", "95% interval")
-    headers = (*first, *measures.values(), "ECE", "q", "")
+    headers = (*first, *measures.values(), "ECE", CORRECTED, "")
     rows = [
         (
             str(group.population),
@@ -328,15 +349,16 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
             share_interval(group.gap),
             *(number(group[name], 3) for name in measures),
             number(group.error.estimate, 3),
-            p_value(group.q_value),
+            p_value(group.adjusted),
             group.verdict,
         )
         for group in groups[:SHOWN_GROUPS]
     ]
-    what = "predicted risk and observed rate" if risk else "predicted confidence and accuracy"
+    what = "mean predicted probability, and observed " + ("rate" if risk else "accuracy")
     what += " (O/E: observed / expected events)" if risk else ""
     which = f", the worst {len(rows)} of {len(groups):,}" if len(rows) < len(groups) else ""
-    return Table(f"{title}{which}: {what}{more}", headers, rows, (0, len(headers) - 1))
+    words = (0, len(headers) - 1)
+    return Table(f"{title}{which}: {what}{more}", headers, rows, words, tips=TIPS)
 
 
 def _misjudged(audit: Audit) -> Table | Words:
@@ -371,7 +393,8 @@ def _misjudged(audit: Audit) -> Table | Words:
 def _repairs(audit: Audit) -> Section | None:
     if not audit.repairs:
         return None
-    headers = ("calibrator", "gain", "95% interval", "log loss", "Brier score", "ECE", "accuracy")
+    scores = (LABELS["log_score"], LABELS["brier_score"], "ECE", LABELS["accuracy"])
+    headers = ("calibrator", "gain", "95% interval", *scores)
     ordered = sorted(audit.repairs, key=lambda one: (one.control, float(one.log_score)))
     rows = [
         (
@@ -392,9 +415,12 @@ def _repairs(audit: Audit) -> Section | None:
     caption += ". Bold: recommended" if marked else ""
     if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
         caption += "; its gain is corrected for having been chosen"
-    table = Table(caption, (*headers, ""), rows, (0, 7), marked)
+    tips = {one.title: one.gloss for one in ordered}
+    table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     best = ordered[marked[0]].title if marked else ""
+    if best and ordered[marked[0]].name != "identity":
+        lead += f" Recommended: {best} ({tips[best]})."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
     gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
     figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
@@ -407,6 +433,7 @@ def _methods(audit: Audit) -> Section:
     others = [finding for finding in audit.findings if finding.rule not in shown]
     unchecked = {"calibrated_but_not_for_all"} if audit.budget is None else set()
     unchecked |= set() if audit.groups else {"miscalibrated_group"}
+    unchecked |= {"miscalibrated_class", "top_better_rest_worse"} if is_pairs(audit) else set()
     checked = "; ".join(x for name, x in audit.pitfall_rules.items() if name not in unchecked)
     blocks: list[Block] = [FindingList(others, audit.spelling), Words(f"Checked: {checked}.")]
     blocks += [Words(text) for text in _missing(audit)]
@@ -429,6 +456,11 @@ def _missing(audit: Audit) -> list[str]:
     return found
 
 
+def _kind_words(audit: Audit) -> str:
+    kind = audit.summary.plan.kind
+    return "confidence and correctness" if kind == "pairs" else kind.replace("_", "-")
+
+
 def _provenance(audit: Audit) -> Facts:
     dropped = [f"{count:,} ({rule})" for rule, count in audit.summary.bad.items() if count]
     sampled = "a sample" if audit.evidence.sampled else "all"
@@ -436,7 +468,7 @@ def _provenance(audit: Audit) -> Facts:
         ("rows", f"{audit.summary.rows:,}"),
         ("rows left out", ", ".join(dropped) or "none"),
         ("rows used for fits", f"{len(audit.evidence.sample):,} ({sampled})"),
-        ("outputs", audit.summary.plan.kind.replace("_", "-")),
+        ("outputs", _kind_words(audit)),
         ("weights", "yes" if audit.summary.plan.weighted else "no"),
         ("material", f"{percent(audit.decision.material)} of the log loss"),
         ("fingerprint of the data", audit.fingerprint),

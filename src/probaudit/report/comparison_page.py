@@ -91,9 +91,10 @@ def _findings(found: Comparison, spell: Spelling) -> list[Block]:
 
 def _summary(found: Comparison) -> Section:
     forest, (first, *_) = found.forest(), tables(found.metrics)
+    wide = forest.picture().columns > 1
     blocks = [
         Figure("forest", {(): forest}),
-        Figure("overlaid", {(): found.reliability()}, large=forest.picture().columns > 1),
+        Figure("overlaid", {(): found.reliability()}, large=wide, direct=True),
         *_model_table(found, first, CAPTIONS[0]),
         Words(_marks_words(found)),
         *_findings(found, COMMANDS),
@@ -128,7 +129,7 @@ def _marked(cell: Cell) -> str:
 
 
 def _calibration(found: Comparison) -> Section:
-    answer = "the stated answer" if is_pairs(found) else "the most probable class"
+    answer = "the answer" if is_pairs(found) else "the most probable class"
     sharpness = {
         m: CalibrationSharpness.of_grid(
             found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
@@ -145,7 +146,7 @@ def _calibration(found: Comparison) -> Section:
 
 
 def _budgets(found: Comparison) -> Section:
-    headers = ("model", "total", "calibration", "grouping, at least", "the rest")
+    headers = ("model", "total", "calibration", "hidden groups (at least)", "the rest")
     rows = [
         (
             m,
@@ -183,7 +184,7 @@ def _numbers(found: Comparison) -> Section:
 def _differences(found: Comparison) -> list[Block]:
     """A table for each model."""
     blocks: list[Block] = [
-        Words("Both models are resampled with the same rows. Unclear: the interval contains 0.")
+        Words("Both models are resampled with the same rows. Tied: the interval contains 0.")
     ]
     for model, parts in found.differences.items():
         rows = [

@@ -117,7 +117,7 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
     if x.low == x.high == 0:
         return "equal", "dim"
     if not x.low > 0 and not x.high < 0:
-        return "unclear", "dim"
+        return "tied", "dim"
     less = METRICS[name].lower
     if less is None:
         return "lower" if x < 0 else "higher", ""
@@ -147,7 +147,7 @@ def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> Ren
     foot = [
         f"{BEST} best; {TIED} {TIED_WORDS}",
         rank_words(found),
-        "unclear: the interval contains 0",
+        "tied: the interval of the difference contains 0",
         *scores_of(found),
         *(f"note: {finding.text}" for finding in found.notes),
     ]

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from ..audits.repairs import Repair
 
 SCALE = "Log loss relative to the base-rate forecast: 0 is perfect, 1 is no better"
+ECE = "ECE, 15 bins"
+RELATIVE = "log loss (base-rate forecast = 1)"
 
 
 class SummaryRow(NamedTuple):
-    """A number before and after recalibration, and its value if calibrated; "" if there is none."""
+    """A number before and after recalibration; "" if there is none."""
 
     name: str
     before: str
     after: str = ""
-    expected: str = ""
 
 
 def repaired(audit: Audit) -> Repair | None:
@@ -40,35 +41,34 @@ def one_tried(audit: Audit) -> bool:
 
 def headers(audit: Audit) -> tuple[str, ...]:
     """The headers of the summary table."""
-    after = () if repaired(audit) is None else ("recalibrated",)
-    return ("", "original", *after, "if calibrated")
+    return ("", "original") if repaired(audit) is None else ("", "original", "recalibrated")
 
 
 def rows(audit: Audit) -> list[SummaryRow]:
-    """What the model says, what happened, and the most important errors and scores."""
+    """What the model predicts, what happened, and the most important errors and scores."""
     best, ece = repaired(audit), audit.errors[0]
     event = audit.validation is not None and audit.event is not None
-    says = "predicted, on average" if event else "says, on average"
-    happened = f"{class_words(audit.event)} happened" if event else "right"
+    observed = f"observed ({class_words(audit.event) if event else 'right'})"
     found = [
         SummaryRow(
-            says, percent(audit["predicted"]), "" if best is None else percent(best.predicted)
+            "predicted, on average",
+            percent(audit["predicted"]),
+            "" if best is None else percent(best.predicted),
         ),
         SummaryRow(
-            happened, percent(audit["observed"]), "" if best is None else percent(best.observed)
+            observed, percent(audit["observed"]), "" if best is None else percent(best.observed)
         ),
     ]
     if event:
         after = "" if best is None else percent(best.accuracy)
         found.append(SummaryRow("accuracy", percent(audit["accuracy"]), after))
-    expected = short(ece.null_mean)
+    expected = f" ({short(ece.null_mean)} if calibrated)" if math.isfinite(ece.null_mean) else ""
     found.append(
-        SummaryRow("ECE, 15 bins", short(ece.estimate), "" if best is None else short(best.ece))
+        SummaryRow(f"{ECE}{expected}", short(ece.estimate), "" if best is None else short(best.ece))
     )
-    found[-1] = found[-1]._replace(expected=expected)
     found.append(
         SummaryRow(
-            "log loss / base rate",
+            RELATIVE,
             short(audit["log_score.normalized"]),
             "" if best is None else short(best.normalized),
         )
@@ -90,7 +90,7 @@ def short(x: float) -> str:
 
 def cells(row: SummaryRow, width: int) -> tuple[str, ...]:
     """The cells of a row, for a table with or without the column of recalibrated numbers."""
-    return row if width == 4 else (row.name, row.before, row.expected)
+    return row[:width]
 
 
 def loss_bars(audit: Audit) -> LossBars | None:
@@ -119,9 +119,10 @@ def command(audit: Audit, spell: Spelling) -> str:
     return "" if action is None else spell(action)
 
 
-def next_command(spell: Spelling) -> str:
+def next_command(audit: Audit, spell: Spelling) -> str:
     """The command that applies it, to other rows than those that fitted it."""
-    return spell(ApplyCalibrator())
+    action = audit.decision.action
+    return "" if action is None else spell(ApplyCalibrator(action.uses))
 
 
 def in_lines(command: str, width: int = 58) -> str:

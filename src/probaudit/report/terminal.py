@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LABELS = {
     "accuracy": "accuracy",
     "log_score": "log loss",
-    "brier_score": "Brier score",
+    "brier_score": "Brier score (0 to 2)",
     "error_rate": "error rate",
     "reject_risk": "risk with reject",
     "cost_risk": "risk, your costs",
@@ -46,7 +46,7 @@ SELECTIVE = {
 RISK = ("observed", "predicted", "observed_expected", "slope", "ici", "brier_skill", "auc")
 BUDGET = {
     "calibration": "calibration",
-    "grouping, at least": "grouping",
+    "hidden groups (at least)": "grouping",
     "the rest": "rest",
     "total": "total",
 }
@@ -86,7 +86,7 @@ def finding_table(findings: Sequence[Finding], spell: Spelling) -> Table:
 
 def scores(audit: Audit) -> Table:
     """The estimates, normalised beside plain."""
-    table = NumberTable("", "value", "95% interval", "normalised", "95% interval")
+    table = NumberTable("", "value", "95% interval", "relative", "95% interval")
     for name, label in LABELS.items():
         if name not in audit.estimates:
             continue
@@ -162,7 +162,7 @@ def group_words(audit: Audit) -> list[str]:
     what = (
         f"mean probability and rate of class {audit.summary.plan.event_class}"
         if groups[0].risk
-        else "mean confidence and accuracy"
+        else "mean predicted probability and accuracy"
     )
     cut = f"; {groups.cut_words}" if groups.cut else ""
     return [f"groups: {what}; labels by the test of the calibration error{cut}"]
@@ -241,7 +241,7 @@ def _verdict(audit: Audit, title: str) -> Text:
 def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
     """All of the audit for a console; `spell` writes the actions of its advice."""
     foot = [
-        "normalised: divided by the score of the base-rate forecast; below 1 is better",
+        "relative: divided by the score of the base-rate forecast; below 1 is better",
         "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
         *group_words(audit),
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
@@ -294,7 +294,8 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     pairs = is_pairs(audit)
     words = [
         f"calibration: the loss that {found.calibrator_words} removes in cross-validation, plus "
-        "the calibration error that remains; grouping and the rest are measured after recalibration"
+        "the calibration error that remains; hidden groups and the rest are measured after "
+        "recalibration"
         if found.calibrator
         else "calibration: the debiased error; outputs were not recalibrated"
     ]
@@ -302,7 +303,7 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     if best is not None and best.corrects_groups:
         words.append(
             f"{best.title} uses groups or features, so it also removes differences between groups; "
-            "grouping is what is left"
+            "what remains is shown as hidden groups"
         )
     if found.calibrator:
         words.append(
@@ -310,8 +311,8 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
             "of the same recalibrated outputs"
         )
     if (score := found.score_words(pairs=pairs)) != "Brier score":
-        twice = "; the Brier score of the tables is twice that" if pairs else ""
-        words.append(f"{score}: (p − y)², of this event alone{twice}")
+        twice = "; the tables add both outcomes (0 to 2)" if pairs else ""
+        words.append(f"{score}: (p − y)², from 0 to 1, of this event alone{twice}")
     return words
 
 
@@ -363,7 +364,7 @@ def misjudged(audit: Audit, found: Budget) -> Table:
 def overview(audits: Mapping[str, Audit]) -> Table:
     """Several audits, one row each."""
     table = NumberTable(
-        "classifier", "accuracy", "log loss / base rate", "95% interval", "Brier / base rate"
+        "classifier", "accuracy", "relative log loss", "95% interval", "relative Brier score"
     )
     for name, audit in audits.items():
         log = audit["log_score.normalized"]

@@ -12,10 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..scoring.operating_points import OperatingPoints
-from ..text import MISSING, percent, significant
+from ..text import MISSING, capitalised, percent, significant, whole_percent
 
 RARE = 0.01  # event rate below which numbers are of 100,000 rows
 RELATIVE = "cost / same decision for all"
+COST_OF_ACTING, COST_OF_ANSWERING = "cost (cheaper error: 1)", "cost (an error: 1)"
+LEAST_CHANGE = 0.005  # of the cost, below which it counts as the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +66,46 @@ class Threshold(ABC):
         """The rule, and the costs for which it is the best one."""
 
     @abstractmethod
-    def words(self, k: int) -> str:
-        """What happens."""
-
-    @abstractmethod
     def cells(self, one: OperatingPoints, k: int) -> list[str]:
         """The numbers, by `names`."""
+
+    @abstractmethod
+    def cost(self, one: OperatingPoints, k: int) -> float:
+        """The mean cost of a row."""
+
+    @abstractmethod
+    def constant(self, one: OperatingPoints, k: int) -> tuple[str, float]:
+        """The better of the two decisions that treat all rows alike, and its cost."""
+
+    def words(self, k: int) -> str:
+        """The conclusion: how recalibration changes the cost, and whether the probabilities are
+        worth more than the same decision for all rows."""
+        *before, last = self.points.values()
+        cost = self.cost(last, k)
+        text = f"{self.rows(cost):,} per {self.per:,} rows"
+        if not before:
+            text = f"The cost is {text}"
+        else:
+            start = self.cost(before[0], k)
+            change, same = cost - start, self.rows(start) == self.rows(cost)
+            if same or abs(change) < LEAST_CHANGE * start:
+                text = f"Recalibrating does not change the cost: {text}"
+            else:
+                how = "cuts" if change < 0 else "raises"
+                share = f" by {whole_percent(abs(change) / start)}," if start > 0 else ""
+                text = f"Recalibrating {how} the cost{share} from {self.rows(start):,} to {text}"
+        return f"{text}{self._against_constant(last, k)}"
+
+    def _against_constant(self, one: OperatingPoints, k: int) -> str:
+        """The cost compared with that of the same decision for all rows."""
+        decision, constant = self.constant(one, k)
+        if constant <= 0:
+            return "."
+        gain = 1 - self.cost(one, k) / constant
+        if abs(gain) < LEAST_CHANGE:
+            return f". {capitalised(decision)} costs as much."
+        amount = f"{whole_percent(abs(gain))} {'less' if gain > 0 else 'more'}"
+        return f". That is {amount} than {decision} ({self.rows(constant):,})."
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +119,7 @@ class Acting(Threshold):
         "hits predicted",
         "false alarms",
         "misses",
-        "cost",
+        COST_OF_ACTING,
         RELATIVE,
     )
     tips: ClassVar[dict[str, str]] = {
@@ -91,7 +127,7 @@ class Acting(Threshold):
         "hits predicted": "the sum of the probabilities of the rows acted on: the hits of a "
         "calibrated model",
         "misses": "the event happened, and the row was not acted on",
-        "cost": "the cheaper error, a false alarm or a miss, costs 1",
+        COST_OF_ACTING: "of false alarms and misses; the cheaper of the two costs 1",
         RELATIVE: "the cost divided by that of acting on all rows or on none, the cheaper of the "
         "two",
     }
@@ -137,29 +173,20 @@ class Acting(Threshold):
         ]
         return [*(f"{count:,}" for count in counts), percent(one.relative_cost[k])]
 
-    def words(self, k: int) -> str:
-        parts = []
-        for place, one in enumerate(self.points.values()):
-            acted, hits, predicted, alarms, misses, _, _ = self.cells(one, k)
-            happens = f"{_of(hits, 'hit')} ({predicted} predicted), {_of(alarms, 'false alarm')}"
-            which = "Recalibrated" if place else f"Of {self.per:,} rows"
-            missed = _of(misses, "miss", "misses")
-            parts.append(f"{which}, the rule acts on {acted}: {happens}; {missed}.")
-        return f"{' '.join(parts)} {self._cost_words(k)}"
+    def cost(self, one: OperatingPoints, k: int) -> float:
+        return float(one.cost[k])
 
-    def _cost_words(self, k: int) -> str:
-        first, last = next(iter(self.points.values())), list(self.points.values())[-1]
-        unit = "a false alarm" if self.ratio(k) >= 1 else "a miss"
-        everything, nothing = float(first.cost_all[k]), float(first.cost_none[k])
-        constant = "all" if everything < nothing else "none"
-        other = f"acting on {constant} costs {self.rows(min(everything, nothing)):,}"
-        return f"{_cost_change(self, first.cost[k], last.cost[k], unit)}; {other}."
+    def constant(self, one: OperatingPoints, k: int) -> tuple[str, float]:
+        everything, nothing = float(one.cost_all[k]), float(one.cost_none[k])
+        if everything < nothing:
+            return "acting on all rows", everything
+        return "acting on none", nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Answering(Threshold):
-    """Answer rows with at least the threshold as confidence; a person reviews the others. The event
-    is that an answer is right."""
+    """Answer rows with at least the threshold as probability; a person reviews the others. The
+    event is that an answer is right."""
 
     names = (
         "answered",
@@ -168,23 +195,23 @@ class Answering(Threshold):
         "errors predicted",
         "accuracy of answers",
         "reviewed",
-        "cost",
+        COST_OF_ANSWERING,
         RELATIVE,
     )
     tips: ClassVar[dict[str, str]] = {
-        "errors predicted": "the sum of 1 − confidence over the answered rows: the errors of a "
+        "errors predicted": "the sum of 1 − probability over the answered rows: the errors of a "
         "calibrated model",
-        "cost": "an error costs 1",
+        COST_OF_ANSWERING: "of errors and reviews; an error costs 1",
         RELATIVE: "the cost divided by that of answering all rows or of reviewing all, the cheaper "
         "of the two",
     }
     ratio_name = "review / error, %"
     field = ("A review costs", "% of an error")
     ends = ("reviews are costly", "errors are costly")
-    axis = "confidence"
+    axis = "predicted probability"
     lead = (
-        "Answer confident rows, and let a person review the others. The best threshold of "
-        "calibrated confidences is 1 − the cost of a review / the cost of an error."
+        "Answer rows with a high probability, and let a person review the others. The best "
+        "threshold of calibrated probabilities is 1 − the cost of a review / the cost of an error."
     )
 
     def ratio(self, k: int) -> float:
@@ -193,15 +220,15 @@ class Answering(Threshold):
     def label(self, k: int) -> str:
         t = self.threshold(k)
         return (
-            f"Answer if the confidence is at least {t:.0%}, and let a person review the rest: "
+            f"Answer if the {self.axis} is at least {t:.0%}, and let a person review the rest: "
             f"an error costs {significant(1 / (1 - t), 2)} times a review."
         )
 
     def cells(self, one: OperatingPoints, k: int) -> list[str]:
         right, errors = self.rows(one.hits[k]), self.rows(one.false_alarms[k])
         predicted = self.rows(one.acted[k] - one.predicted_hits[k])
-        acted, cost = float(one.acted[k]), float(one.review_cost[k])
-        constant = self._constant(one, k)
+        acted, cost = float(one.acted[k]), self.cost(one, k)
+        constant = self.constant(one, k)[1]
         return [
             f"{right + errors:,}",
             f"{right:,}",
@@ -213,41 +240,14 @@ class Answering(Threshold):
             percent(cost / constant) if constant > 0 else MISSING,
         ]
 
-    def _constant(self, one: OperatingPoints, k: int) -> float:
-        """The cost of the better of answering all rows and none."""
-        return min(1 - one.rate, 1 - self.threshold(k))
+    def cost(self, one: OperatingPoints, k: int) -> float:
+        return float(one.review_cost[k])
 
-    def words(self, k: int) -> str:
-        parts = []
-        for place, one in enumerate(self.points.values()):
-            answered, _, errors, predicted, accuracy, *_ = self.cells(one, k)
-            which = "Recalibrated" if place else f"Of {self.per:,} rows"
-            happens = f": {_of(errors, 'error')} ({predicted} predicted), accuracy {accuracy}"
-            count = "none" if answered == "0" else f"{answered}{happens}"
-            parts.append(f"{which}, the rule answers {count}.")
-        return f"{' '.join(parts)} {self._cost_words(k)}"
-
-    def _cost_words(self, k: int) -> str:
-        first, last = next(iter(self.points.values())), list(self.points.values())[-1]
-        constant = self._constant(first, k)
-        what = "answering" if constant == 1 - first.rate else "reviewing"
-        change = _cost_change(self, first.review_cost[k], last.review_cost[k], "an error")
-        return f"{change}; {what} all rows costs {self.rows(constant):,}."
-
-
-def _of(count: str, one: str, several: str = "") -> str:
-    return f"{count} {one if count == '1' else several or f'{one}s'}"
-
-
-def _cost_change(how: Threshold, before: float, after: float, unit: str) -> str:
-    """The cost, or how recalibration changes it."""
-    start, end = how.rows(before), how.rows(after)
-    where = f"({unit} costs 1)"
-    if len(how.points) == 1:
-        return f"The cost is {start:,} {where}"
-    if start == end:
-        return f"The cost stays at {start:,} {where}"
-    return f"The cost {'falls' if end < start else 'rises'} from {start:,} to {end:,} {where}"
+    def constant(self, one: OperatingPoints, k: int) -> tuple[str, float]:
+        answering, reviewing = 1 - one.rate, 1 - self.threshold(k)
+        if answering < reviewing:
+            return "answering all rows", answering
+        return "reviewing all rows", reviewing
 
 
 def table_rows(how: Threshold, places: Sequence[int]) -> list[tuple[str, ...]]:

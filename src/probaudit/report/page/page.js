@@ -14,6 +14,8 @@
   const created = (name, text = "", more = {}) =>
     Object.assign(document.createElement(name), { textContent: text }, more);
 
+  const theme = () => root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
   // ---- charts
 
   const tabulate = (table, columns) => {
@@ -182,6 +184,30 @@
     return window.vegaEmbed(created("div"), known.spec, { ...options, config: known.config });
   };
 
+  const WHOLE = "pre { white-space: pre-wrap; overflow: hidden; }"; // a picture does not scroll
+  // The headline and the first section, which the browser draws from their markup.
+  const firstScreen = async () => {
+    const parts = [document.querySelector("header"), document.querySelector("main section")];
+    const [top, bottom] = [parts[0].getBoundingClientRect(), parts[1].getBoundingClientRect()];
+    const [width, height, margin] = [top.width, bottom.bottom - top.top, 24];
+    const body = created("body");
+    body.append(...parts.map((part) => part.cloneNode(true)));
+    every("button, details", body).forEach((part) => part.remove());
+    const inside = [created("style", `${document.querySelector("style").textContent}${WHOLE}`), body];
+    const markup = inside.map((part) => new XMLSerializer().serializeToString(part)).join("");
+    const open = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" data-theme="${theme()}">`;
+    const drawing = `${open}<foreignObject width="100%" height="100%">${markup}</foreignObject></svg>`;
+    const image = created("img", "", { src: `data:image/svg+xml,${encodeURIComponent(drawing)}` });
+    await image.decode();
+    const canvas = created("canvas", "", { width: 2 * (width + 2 * margin), height: 2 * (height + 2 * margin) });
+    const context = canvas.getContext("2d");
+    context.fillStyle = resolved("var(--paper)");
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.scale(2, 2);
+    context.drawImage(image, margin, margin, width, height);
+    return canvas;
+  };
+
   const content = {
     code: async (button) => button.closest(".command").querySelector("code").textContent,
     summary: async () => markdown,
@@ -196,9 +222,9 @@
       return text;
     },
     png: async (button) => {
-      const drawn = await picture(button.closest("figure"));
-      const canvas = await drawn.view.toCanvas(2);
-      drawn.finalize();
+      const drawn = button.closest("figure") && (await picture(button.closest("figure")));
+      const canvas = await (drawn ? drawn.view.toCanvas(2) : firstScreen());
+      if (drawn) drawn.finalize();
       // toBlob waits until the browser is idle, which can take seconds
       const bytes = atob(canvas.toDataURL("image/png").split(",")[1]);
       return new Blob([Uint8Array.from(bytes, (byte) => byte.charCodeAt(0))], { type: "image/png" });
@@ -224,7 +250,7 @@
   };
 
   const save = async (kind, button) => {
-    const place = button.closest("figure, section");
+    const place = button.closest("figure, section") || document.querySelector("main section");
     const name = `${document.title}-${place.id}`.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
     const address = URL.createObjectURL(new Blob([await content[kind](button)], { type: types[kind] }));
     created("a", "", { href: address, download: `${name}.${kind}` }).click();
@@ -265,7 +291,7 @@
     const range = block.querySelector("input[type=range]");
     const ratio = block.querySelector("input[type=number]");
     const cells = every(".result tbody tr", block).map((row) => every("td", row));
-    const [label, words] = every(".happens > *", block);
+    const [words, label] = every(".happens > *", block);
 
     const outputs = every(".result thead th", block).slice(1).map((cell) => cell.textContent);
     const rows = positions.flatMap((at) =>
@@ -418,7 +444,6 @@
   addEventListener("afterprint", () => opened.forEach((fold) => (fold.open = false)));
   document.getElementById("print").addEventListener("click", () => window.print());
   document.getElementById("theme").addEventListener("click", () => {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
+    root.dataset.theme = theme() === "dark" ? "light" : "dark";
   });
 })();

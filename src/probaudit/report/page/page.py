@@ -283,7 +283,8 @@ class Section:
 @dataclass(frozen=True)
 class Page:
     """A page: the headline with its grade (a badge in the colour of `level`) and a lead sentence,
-    key figures, sections, and the summary that a reader can copy as Markdown."""
+    key figures, sections, and the summary that a reader can copy as Markdown. `term` : words of the
+    lead sentence that a tooltip explains, and the explanation."""
 
     title: str
     facts: str
@@ -295,6 +296,15 @@ class Page:
     grade: str = ""
     lead: str = ""
     markdown: str = ""
+    term: tuple[str, str] | None = None
+
+    @property
+    def lead_parts(self) -> list[tuple[str, str]]:
+        """The lead sentence in parts, each with its tooltip or ""."""
+        if self.term is None or self.term[0] not in self.lead:
+            return [(self.lead, "")]
+        before, name, after = self.lead.partition(self.term[0])
+        return [(before, ""), (name, self.term[1]), (after, "")]
 
 
 def _figures(blocks: Sequence[Block | Columns]) -> Iterator[Figure]:
