@@ -67,6 +67,7 @@ from .grouping.budget import Budget, loss_budget
 from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .models.collect import collect
+from .models.scorers import as_scorer
 from .monitoring.alarm import Alarm
 from .monitoring.monitor import Monitor
 from .scoring.decision_cost import decision_cost, risk_integral
@@ -153,6 +154,7 @@ __all__ = [
     "ValidationTable",
     "Whole",
     "__version__",
+    "as_scorer",
     "audit",
     "average_calibration_error",
     "bayes_risk",

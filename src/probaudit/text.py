@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
@@ -87,6 +87,15 @@ def whole_percent(share: float) -> str:
         return number(share)
     whole = math.floor(abs(100 * float(share)) + 0.5 + 1e-9)
     return _minus(f"{math.copysign(whole, share) + 0.0 if whole else 0:.0f}%")
+
+
+def interval_text(low: float, high: float, spell: Callable[[float], str] = number) -> str:
+    """The ends of an interval.
+
+    >>> interval_text(0.25, 0.5), interval_text(0.25, 0.5, percent), interval_text(math.nan, 1.0)
+    ('0.2500 to 0.5000', '25.0% to 50.0%', '–')
+    """
+    return MISSING if math.isnan(low) else f"{spell(low)} to {spell(high)}"
 
 
 def column_text(values: Sequence[object], *, in_percent: bool = False) -> list[str]:

@@ -225,7 +225,19 @@ def test_by_hand(world):
         "DirectionPreserving" in found.definition or "BiasCorrectedTemperature" in found.definition
     )
     assert "5 random folds" in repr(found)
-    assert "is due to miscalibration" in repr(found)
+    lines = repr(found).splitlines()
+    assert [line.split("  ")[0] for line in lines[2:]] == [
+        "before calibration",
+        "after calibration",
+        "calibration loss",
+        "share of the score",
+    ]
+    assert found.to_frame()["value"].tolist() == [
+        found.raw,
+        found.calibrated,
+        found.loss,
+        found.relative,
+    ]
 
 
 def test_known_losses():

@@ -210,7 +210,7 @@ WRONG = {
     "images": ((4, 4, 5), (3, 2, 4, 5), {}, "y_proba", "labels \\[n, ...\\] need outputs"),
     "channels last": ((3, 4, 5), (3, 4, 5, 2), {}, "y_proba", "labels \\[n, ...\\] need outputs"),
     "flat labels": ((60,), (3, 2, 4, 5), {}, "y_proba", "labels \\[n, ...\\] need outputs"),
-    "one-hot": ((6, 2), (6, 2), {}, "y_true", "one label per row.*one-hot"),
+    "events": ((6, 2), (6, 2), {}, "y_true", "one label per row.*multilabel_table"),
     "weights": (
         (3, 4, 5),
         (3, 2, 4, 5),

@@ -222,9 +222,15 @@ def test_rows_that_are_no_probabilities(values, row, words):
     assert pb.log_score([0, 1, 2], values, on_bad_rows="drop") == pb.log_score(good, P3[good])
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (3, 1), (3, 2, 2), ()])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (3, 2, 2), ()])
 def test_shapes_without_rows_or_classes(shape):
     refused(lambda: Predictions([0, 1, 1], np.ones(shape)), "probs")
+
+
+def test_a_single_column_is_that_of_the_second_class():
+    one = Predictions([0, 1, 1], np.array([[0.2], [0.7], [0.6]]))
+    assert one.probs.tolist() == [0.2, 0.7, 0.6]
+    assert one.n_classes == 2
 
 
 OTHER_RULES = {
@@ -428,12 +434,10 @@ def test_unknown_options_are_refused():
         ),
     }
     for call in calls.values():
-        with pytest.raises(
-            TypeError, match=r"unknown option `weights`; did you mean `sample_weight`\?"
-        ):
+        with pytest.raises(TypeError, match=r"has no argument `weights`\. Use `sample_weight`\."):
             call(weights=[1, 2])
         with pytest.raises(
-            TypeError, match="unknown option `xyz`; options are sample_weight, clusters, classes"
+            TypeError, match=r"has no argument `xyz` \(found: 1\)\. Arguments are .*, classes, "
         ):
             call(xyz=1)
     refused(
@@ -477,7 +481,8 @@ def test_outputs_that_are_not_probabilities_raise_with_a_way_out(probs, words):
 def test_a_gap_is_no_logit():
     with pytest.raises(InputError) as caught:
         pb.log_score([0], [[np.nan, 0.5, 0.5]])
-    assert str(caught.value).endswith("must lie between 0 and 1 (row 0: nan for class 0)")
+    assert "must lie between 0 and 1 (row 0: nan for class 0)" in str(caught.value)
+    assert "logits" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -661,7 +661,7 @@ def test_small_bins_are_split_once_and_counted_as_searched():
     assert f"{part.searched:.0%} of the rows searched" in part.definition
     few = grouping_loss(w.y[:60], w.scores[:60], w.features[:60], lens=pb.Binary())
     assert few.searched == 0
-    assert repr(few).startswith("too few rows")
+    assert "Too few rows" in repr(few)
     none = grouping_loss(
         w.y, w.scores, regions=pb.Column(np.zeros(1500)), lens=pb.Binary(), interval=None
     )
@@ -689,7 +689,7 @@ def test_a_small_group_is_detected_by_a_rare_binary_feature(share):
     for regions in ("stump", "balanced_stump"):  # ask for regions that these features do not have
         none = bound(1500, 0, 1, regions=regions)[0]
         assert none.searched == 0
-        assert repr(none).startswith("too few rows")
+        assert "Too few rows" in repr(none)
 
 
 def test_small_bins_show_no_grouping_loss_where_there_is_none():

@@ -13,7 +13,7 @@ from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.folds import FOLDS
 from ..data.arrays import named_columns
 from ..data.calibrator_fit import CalibratorFit
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.populations import Crossing, crossings
 from ..data.predictions import Predictions
 from ..data.work import one_blas_thread
@@ -63,7 +63,7 @@ class AuditChoices(TypedDict, total=False):
     title: str
 
 
-@documents_row_options
+@takes_row_options
 def audit(
     y_true: Any,
     y_proba: Any = None,

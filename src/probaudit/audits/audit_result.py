@@ -11,7 +11,7 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.significance import CalibrationTest
 from ..calibration.validation import Validation
 from ..choices.scores import Cost
-from ..data.arrays import data_frame
+from ..data.arrays import estimate_frame
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..scoring.decision_curve import DecisionCurve
@@ -22,6 +22,7 @@ from ..version import __version__
 from .decision import Decision, Grade
 from .dependence import clustered_rows
 from .finding import Finding, Spelling, as_call
+from .gate import proposed
 from .groups import GroupTable, with_bounds
 from .lens_error import BINS, LensError
 from .pitfalls import PITFALLS
@@ -58,6 +59,7 @@ class Audit(Result):
 
     spelling : writes the actions of advice, as calls in Python or as commands.
 
+    `audit["ece"]` is a number by name, with its interval; `flat` has the names of all.
     `print(audit)` shows the verdict and a summary, `to_text` all of it; `to_dict`, `to_json`,
     `to_frame` and `flat` return the numbers; `to_html` writes the report.
     """
@@ -135,10 +137,19 @@ class Audit(Result):
         return {rule.name: rule.looks_for for rule in PITFALLS}
 
     def __getitem__(self, name: str) -> Estimate:
+        """A number by any of its names in `flat`, which are those of thresholds of `check`.
+
+        Ends of intervals, p-values and counts have no interval of their own.
+        """
         named = self._named()
-        if name not in named:
-            raise KeyError(f"{name!r}; the estimates are {', '.join(named)}")
-        return named[name]
+        for group in self.groups:
+            named |= group.named
+        if name in named:
+            return named[name]
+        values = self.flat()
+        if name not in values:
+            raise KeyError(f"{name!r}; {proposed(name, values)}")
+        return Estimate(values[name], n=self.summary.rows, definition=name)
 
     def _named(self) -> dict[str, Estimate]:
         """Every estimate and calibration error by name."""
@@ -176,16 +187,7 @@ class Audit(Result):
 
     def to_frame(self) -> Any:
         """Every estimate and calibration error as a pandas DataFrame, one row each."""
-        named = self._named()
-        columns: dict[str, list[Any]] = {
-            "name": list(named),
-            "value": [float(x) for x in named.values()],
-        }
-        columns |= {
-            part: [getattr(x, part) for x in named.values()]
-            for part in ("low", "high", "n", "definition")
-        }
-        return data_frame(columns)
+        return estimate_frame(self._named())
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as plain values (schema `probaudit.audit/5`, see docs/audit-json.md)."""

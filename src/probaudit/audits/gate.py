@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 CHECK_SCHEMA = "probaudit.check/1"
 GROUPS = "groups."
+ENDS = (".low", ".high")  # of intervals
+CLOSE = 0.7  # similarity from which a name counts as misspelt
 
 
 @dataclass(frozen=True)
@@ -141,10 +144,21 @@ def check_as_dict(checked: Sequence[CheckedThreshold], audit: Audit) -> dict[str
     }
 
 
+def proposed(name: str, values: Mapping[str, float]) -> str:
+    """Which numbers there are, for a name that is none of them: those with a similar name, or all.
+
+    >>> proposed("ECE", {"ece": 0.1, "accuracy": 0.9}), proposed("x", {"ece": 0.1})
+    ('did you mean ece?', 'the numbers are ece')
+    """
+    if near := get_close_matches(name.lower(), values, 3, CLOSE):
+        return f"did you mean {' or '.join(near)}?"
+    return f"the numbers are {listed([one for one in values if not one.endswith(ENDS)])}"
+
+
 def _known_names(values: Mapping[str, float], wanted: str) -> str:
     """The rule that an unknown name breaks. Ends of intervals are not listed, and groups and their
     measures only if the name is that of a group."""
-    plain = [name for name in values if not name.endswith((".low", ".high"))]
+    plain = [name for name in values if not name.endswith(ENDS)]
     of_groups = [name for name in plain if name.startswith(GROUPS)]
     if not of_groups or not wanted.startswith(GROUPS):
         others = [name for name in plain if name not in of_groups]

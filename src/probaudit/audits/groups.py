@@ -121,15 +121,24 @@ class Group:
             raise KeyError(f"{name!r}; the estimates are {', '.join(self.estimates)}")
         return self.estimates[name]
 
-    def flat(self) -> dict[str, float]:
-        """The numbers of the group by name, as in `Audit.flat`. The gap is its absolute value, with
-        the ends of its interval."""
+    @property
+    def named(self) -> dict[str, Estimate]:
+        """The estimates by their names in `Audit.flat`. The gap is its absolute value."""
         named = dict(self.estimates) | {"gap": _absolute(self.gap), "ece": self.error.estimate}
-        values: dict[str, float] = {"rows": self.rows}
-        for name, x in named.items():
+        return {f"{self._prefix}.{name}": x for name, x in named.items()}
+
+    @property
+    def _prefix(self) -> str:
+        return f"groups.{self.population.key}"
+
+    def flat(self) -> dict[str, float]:
+        """The numbers of the group by name, as in `Audit.flat`: its estimates with the ends of
+        their intervals, the number of its rows, and its tests."""
+        values: dict[str, float] = {f"{self._prefix}.rows": self.rows}
+        for name, x in self.named.items():
             values |= {name: float(x), f"{name}.low": x.low, f"{name}.high": x.high}
-        tests = {"p_value": self.p_value, "adjusted": self.adjusted, "q_value": self.q_value}
-        return {f"groups.{self.population.key}.{name}": x for name, x in (values | tests).items()}
+        tests = ("p_value", "adjusted", "q_value")
+        return values | {f"{self._prefix}.{name}": getattr(self, name) for name in tests}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

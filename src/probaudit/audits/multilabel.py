@@ -24,7 +24,7 @@ from ..calibration.resampling import sampling_units
 from ..calibration.significance import holm
 from ..calibration.validation import frame_of, with_interval
 from ..data.arrays import as_array, as_numbers, column_names
-from ..data.inputs import RowOptions, check_options, documents_row_options
+from ..data.inputs import RowOptions, takes_row_options
 from ..data.predictions import Predictions, numbered
 from ..data.work import Progress, default_threads
 from ..engines.good_rows import survey
@@ -138,7 +138,7 @@ def _rate(x: float) -> str:
     return whole_percent(x) if x >= 0.1 else percent(x)
 
 
-@documents_row_options
+@takes_row_options
 def multilabel_table(
     y_true: Any,
     y_proba: Any,
@@ -163,7 +163,6 @@ def multilabel_table(
     >>> float(table.macro.auc), table.micro.rows, len(table)
     (1.0, 8, 2)
     """
-    check_options(options)
     y, p = _matrix(y_true, "y_true"), as_numbers(y_proba, "y_proba")
     if p.shape != y.shape:
         rule = f"must have the shape of `y_true`, {y.shape}"

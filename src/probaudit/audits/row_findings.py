@@ -51,7 +51,9 @@ class JudgedRows(Protocol):
 @rule("Ferrer & Ramos 2025, Section 2.3.2")
 def infinite_log_score(judged: JudgedRows) -> list[Finding]:
     """The log loss of a row is -log p, which is infinite where the true class has probability 0.
-    Histogram binning and isotonic regression may predict 0 (Chidambaram & Ge 2024, Table 1)."""
+    Histogram binning and plain isotonic regression may predict 0 (Chidambaram & Ge 2024, Table 1);
+    `IsotonicCalibration` does not, and maps an output of 0 to a rate of the rows with such outputs.
+    Temperature scaling leaves it near 0, so that single rows dominate the log loss."""
     outcome = "the outcome" if judged.pairs else "the true class"
     return [
         Finding(
@@ -62,8 +64,9 @@ def infinite_log_score(judged: JudgedRows) -> list[Finding]:
             clause=f"{outcome} had probability 0 in {counted(infinite.count)}",
             advice=(
                 "Predict exactly 0 only for what is impossible. If probabilities were rounded, use "
-                "the logits instead. To make the log loss finite: ",
-                Calibrate(),
+                "the logits instead. Isotonic regression, which leaves no probability at 0, makes "
+                "the log loss finite: ",
+                Calibrate("isotonic"),
                 ".",
             ),
             numbers={"infinite_rows": infinite.count, "rows": judged.rows},

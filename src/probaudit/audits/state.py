@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.arrays import as_array
 from ..data.classes import class_list
+from ..data.keywords import with_known_keywords
 from ..data.predictions import OnBadRows, Predictions
 from ..engines.good_rows import good_of_block
 from ..errors import InputError
@@ -154,8 +155,8 @@ def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predi
     labels, outputs = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if labels.shape[:1] == outputs.shape[:1] == (0,):
         return None
-    return Predictions(
-        labels,
+    rows = Predictions(
+        y_true,
         y_proba,
         from_logits=plan.kind == "logits",
         from_log_probs=plan.kind == "log_probabilities",
@@ -168,6 +169,8 @@ def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predi
         names={"y": "y_true", "probs": "y_proba"},
         **rest,
     )
+    rows.zero_rounding_errors()
+    return rows
 
 
 def check_rows(plan: Plan, rows: Predictions, start: int) -> None:
@@ -176,6 +179,7 @@ def check_rows(plan: Plan, rows: Predictions, start: int) -> None:
         good_of_block(plan, rows.block(0, len(rows))._replace(first_row=start))
 
 
+@with_known_keywords
 def statistics(
     rows: Predictions | None = None,
     *,

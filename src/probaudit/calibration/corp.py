@@ -13,7 +13,7 @@ import numpy as np
 
 from ..choices.lenses import Lens, View
 from ..choices.scores import Score, as_score
-from ..data.inputs import RowOptions, documents_row_options
+from ..data.inputs import RowOptions, takes_row_options
 from .event_measures import EventOutcomes
 from .fine_grid import FineGrid
 from .null import draw_hits
@@ -100,7 +100,7 @@ class Decomposition:
     definition: str
 
 
-@documents_row_options
+@takes_row_options
 def score_decomposition(
     y_true: Any,
     y_proba: Any = None,

@@ -14,9 +14,15 @@ import numpy as np
 from ..choices.definitions import Definition, Described
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, error_lens
-from ..choices.partitions import EqualMass, EqualWidth, Partition
+from ..choices.partitions import (
+    EqualMass,
+    EqualWidth,
+    Partition,
+    checked_partition,
+    checked_partitions,
+)
 from ..choices.selections import as_selection
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
@@ -71,7 +77,7 @@ def _as_error(
     return error
 
 
-@documents_row_options
+@takes_row_options
 def calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -125,12 +131,12 @@ def calibration_error(
     >>> ece.low, bool(ece.debiased < ece)
     (0.0, True)
     """
-    partition = EqualWidth(15) if partition is None else partition
+    partition = checked_partition(partition, EqualWidth(15))
     metric = as_distance(distance)
     pooling = _pooling(worst=worst, unweighted=unweighted, debias=debias)
     _check_interval(interval, resamples, options, needed=not debias)
     rows = _Source.of(y_true, y_proba, where, options)
-    lens = error_lens(rows.predictions) if lens is None else lens
+    lens = error_lens(rows.predictions, lens)
     terms, origin = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
     terms = with_class_shares(terms, lens, lambda: rows.summary.priors)
     measure = partial(debiased_gap if debias else pooling, distance=metric)
@@ -256,7 +262,7 @@ def _set_interval(error: CalibrationError, population: Population) -> None:
     error.debiased, error.low, error.high = population.debiased, population.low, population.high
 
 
-@documents_row_options
+@takes_row_options
 def partitioned_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -281,11 +287,11 @@ def partitioned_calibration_error(
     between each output and its label (Example 4), which for "brier" is the Brier score. Intervals
     as in `calibration_error`.
     """
-    chosen = [partitions] if isinstance(partitions, Partition) else list(partitions)
+    chosen = checked_partitions(partitions)
     shares = _partition_shares(len(chosen), weights)
     _check_interval(interval, resamples, options)
     predictions = rows_of(y_true, y_proba, **options)
-    lens, metric = error_lens(predictions) if lens is None else lens, as_distance(distance)
+    lens, metric = error_lens(predictions, lens), as_distance(distance)
 
     def priors() -> np.ndarray:
         return survey(predictions).summary.priors
@@ -318,7 +324,7 @@ def _partition_shares(count: int, weights: Sequence[float] | None) -> np.ndarray
     return shares
 
 
-@documents_row_options
+@takes_row_options
 def rms_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -342,7 +348,7 @@ def rms_calibration_error(
         y_true,
         y_proba,
         lens=lens,
-        partition=EqualMass(15) if partition is None else partition,
+        partition=checked_partition(partition, EqualMass(15)),
         distance=Squared(),
         where=where,
         debias=debias,
@@ -360,7 +366,7 @@ def rms_calibration_error(
     return root
 
 
-@documents_row_options
+@takes_row_options
 def average_calibration_error(
     y_true: Any,
     y_proba: Any = None,

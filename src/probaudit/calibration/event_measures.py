@@ -14,7 +14,7 @@ import numpy as np
 
 from ..choices.distances import L1
 from ..choices.lenses import Lens, View, event_lens
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, check_equal_weights, rows_of, takes_row_options
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
@@ -64,20 +64,20 @@ class EventOutcomes:
         lens: Lens | None,
         options: RowOptions,
         *,
-        weighted: bool = True,
+        unweighted: str = "",
         independent: str = "",
     ) -> EventOutcomes:
-        """The event of a lens. `independent` : the name of a test or standard error that is valid
-        for independent rows only."""
-        if not weighted and options.get("sample_weight") is not None:
-            raise InputError("sample_weight", "this measure is defined for rows of equal weight")
+        """The event of a lens. `unweighted`, `independent` : the name of a measure that is valid
+        only for rows of equal weight, or for independent rows."""
         predictions = rows_of(y_true, y_proba, **options)
+        if unweighted:
+            check_equal_weights(predictions, unweighted, "`calibration_test`")
         if independent and predictions.cluster_numbers is not None:
             way_out = ("use `calibration_test` for clusters",)
             raise InputError("clusters", f"{independent} needs independent rows", way_out=way_out)
         if not independent and options.get("clusters") is not None:
             raise clusters_unused("this measure, which has no interval and no test")
-        shown = event_rows(predictions, event_lens(predictions) if lens is None else lens)
+        shown = event_rows(predictions, event_lens(predictions, lens))
         return cls(np.clip(shown.view.outputs, 0, 1), shown.view.labels, shown.weights, shown)
 
 
@@ -93,7 +93,7 @@ class CumulativeDifferences:
     n: int
 
 
-@documents_row_options
+@takes_row_options
 def cumulative_differences(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CumulativeDifferences:
@@ -137,7 +137,7 @@ class CalibrationLine:
     n: int
 
 
-@documents_row_options
+@takes_row_options
 def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CalibrationLine:
@@ -270,7 +270,7 @@ class CalibrationIndices:
     definition: str
 
 
-@documents_row_options
+@takes_row_options
 def calibration_indices(
     y_true: Any,
     y_proba: Any = None,
@@ -295,7 +295,7 @@ def calibration_indices(
     if options.get("clusters") is not None and not interval:
         raise clusters_unused("the indices without `interval=True`")
     predictions = rows_of(y_true, y_proba, **options)
-    shown = event_lens(predictions) if lens is None else lens
+    shown = event_lens(predictions, lens)
     view = event_rows(predictions, shown)
     grid = FineGrid.of_view(View(np.clip(view.view.outputs, 0, 1), view.view.labels), view.weights)
     events = dependent_events(predictions, shown) if interval else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..choices.lenses import Lens
 from ..choices.partitions import EqualMass
-from ..data.inputs import RowOptions, documents_row_options
+from ..data.inputs import RowOptions, takes_row_options
 from ..errors import InputError
 from .event_measures import EventOutcomes
 
@@ -32,7 +32,7 @@ class EventTest:
     definition: str
 
 
-@documents_row_options
+@takes_row_options
 def spiegelhalter_test(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> EventTest:
@@ -43,13 +43,12 @@ def spiegelhalter_test(
     >>> spiegelhalter_test(rng.random(1000) < p, p).p_value > 0.05
     True
     """
-    rows = EventOutcomes.of(
-        y_true, y_proba, lens, options, weighted=False, independent="Spiegelhalter's test"
-    )
+    name = "Spiegelhalter's test"
+    rows = EventOutcomes.of(y_true, y_proba, lens, options, unweighted=name, independent=name)
     return _spiegelhalter(rows.p, rows.y)
 
 
-@documents_row_options
+@takes_row_options
 def hosmer_lemeshow_test(
     y_true: Any,
     y_proba: Any = None,
@@ -68,9 +67,8 @@ def hosmer_lemeshow_test(
     >>> hosmer_lemeshow_test(rng.random(1000) < p, p).p_value > 0.05
     True
     """
-    rows = EventOutcomes.of(
-        y_true, y_proba, lens, options, weighted=False, independent="the Hosmer-Lemeshow test"
-    )
+    name = "the Hosmer-Lemeshow test"
+    rows = EventOutcomes.of(y_true, y_proba, lens, options, unweighted=name, independent=name)
     return _hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
 
 

@@ -12,7 +12,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, check_equal_weights, rows_of, takes_row_options
+from ..data.keywords import with_known_keywords
 from ..data.populations import MOST_NUMBERS, group_column
 from ..errors import InputError
 from ..estimate import Estimate
@@ -100,7 +101,7 @@ class GradeTable(ShownAsTable):
         return TextTable(f"{len(self)} grades", headers, rows, "p: adjusted for all grades (Holm).")
 
 
-@documents_row_options
+@takes_row_options
 def grade_table(
     y_true: Any,
     y_proba: Any = None,
@@ -124,13 +125,11 @@ def grade_table(
     if (grades is None) == (scale is None):
         raise InputError("grades", "give either the grade of each row or a master scale")
     rows = rows_of(y_true, y_proba, **options)
-    if rows.sample_weight is not None or rows.cluster_numbers is not None:
-        argument = "clusters" if rows.sample_weight is None else "sample_weight"
-        raise InputError(
-            argument,
-            "tests of grades assume independent rows of equal weight",
-            way_out=("use `validation_table` with the grades as groups",),
-        )
+    instead = "`validation_table` with the grades as groups"
+    check_equal_weights(rows, "a test of grades", instead)
+    if rows.cluster_numbers is not None:
+        way_out = (f"use {instead}",)
+        raise InputError("clusters", "a test of grades needs independent rows", way_out=way_out)
     event = EventTable.of(rows)
     members = event.rows
     assert members is not None
@@ -201,6 +200,7 @@ def _tested(
     )
 
 
+@with_known_keywords
 def population_stability(expected: Any, actual: Any, *, bins: Any = None) -> Estimate:
     """The population stability index between two samples of probabilities or grades: the sum over
     bins of (a - e) log(a / e), where a and e are the shares of rows. It is the Jeffreys divergence

@@ -12,7 +12,7 @@ import numpy as np
 from ..choices.lenses import Lens, error_lens
 from ..choices.scores import NAMED
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..errors import Argument, InputError
@@ -40,7 +40,7 @@ STEPS = 5  # grid cells per bandwidth, for resamples
 GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-@documents_row_options
+@takes_row_options
 def kernel_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -79,7 +79,7 @@ def kernel_calibration_error(
     """
     check_kernel(score, kernel, bandwidth)
     predictions = rows_of(y_true, y_proba, **options)
-    lens = error_lens(predictions) if lens is None else lens
+    lens = error_lens(predictions, lens)
     words = kernel_definition(lens, score, kernel, bandwidth) + (", reflected" if reflect else "")
     if score == "log":
         bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)
@@ -121,7 +121,7 @@ def _set_interval(
         estimate.high = max(value, high + value - coarse)
 
 
-@documents_row_options
+@takes_row_options
 def kernel_calibration_curve(
     y_true: Any,
     y_proba: Any = None,

@@ -10,8 +10,8 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..choices.definitions import Definition
-from ..choices.lenses import Full, Lens, View, error_lens
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..choices.lenses import Full, Lens, View, checked_lens, error_lens
+from ..data.inputs import RowOptions, check_equal_weights, rows_of, takes_row_options
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
@@ -40,7 +40,7 @@ def _check_width(width: float) -> None:
         raise InputError("width", "must be positive and finite", width)
 
 
-@documents_row_options
+@takes_row_options
 def maximum_mean_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -61,7 +61,7 @@ def maximum_mean_calibration_error(
     if options.get("clusters") is not None:
         raise clusters_unused("MMCE, which has no interval")
     predictions = rows_of(y_true, y_proba, **options)
-    lens = error_lens(predictions) if lens is None else lens
+    lens = error_lens(predictions, lens)
     shown = event_rows(predictions, lens)
     value = mmce(shown.view.outputs, shown.view.labels, shown.weights, shown.order, width)
     return Estimate(
@@ -71,7 +71,7 @@ def maximum_mean_calibration_error(
     )
 
 
-@documents_row_options
+@takes_row_options
 def kernel_calibration_test(
     y_true: Any,
     y_proba: Any = None,
@@ -92,16 +92,15 @@ def kernel_calibration_test(
     _check_width(width)
     if pairs not in ("all", "disjoint"):
         raise InputError("pairs", 'must be "all" or "disjoint"', repr(pairs))
-    if options.get("sample_weight") is not None:
-        raise InputError("sample_weight", "this test is defined for rows of equal weight")
     predictions = rows_of(y_true, y_proba, **options)
+    check_equal_weights(predictions, "the SKCE test", "`calibration_test`")
     if predictions.clusters is not None:
         raise InputError(
             "clusters",
             "this test needs independent rows",
             way_out=("use `calibration_test` or `audit` for clusters",),
         )
-    (shown,) = lens_rows(predictions, Full() if lens is None else lens)
+    (shown,) = lens_rows(predictions, Full() if lens is None else checked_lens(lens))
     return skce(shown.view, width) if pairs == "all" else linear_skce(shown.view, width)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from ..choices.definitions import Definition, in_words
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Lens, View, error_lens
-from ..choices.partitions import EqualWidth, Partition
+from ..choices.partitions import EqualWidth, Partition, checked_partition
 from ..data.arrays import data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..engines.good_rows import survey
 from ..errors import InputError
 from ..text import ShownAsTable, TextTable, capitalised, counted, number
@@ -89,7 +89,7 @@ class CalibrationTest(ShownAsTable):
         )
 
 
-@documents_row_options
+@takes_row_options
 def calibration_test(
     y_true: Any,
     y_proba: Any = None,
@@ -117,10 +117,10 @@ def calibration_test(
     True
     """
     check_resamples(resamples)
-    partition = EqualWidth(15) if partition is None else partition
+    partition = checked_partition(partition, EqualWidth(15))
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    lens = error_lens(predictions) if lens is None else lens
+    lens = error_lens(predictions, lens)
     shown = lens_rows(predictions, even(lens))
     terms = with_class_shares(
         row_terms(predictions, lens, partition), lens, lambda: survey(predictions).summary.priors

@@ -12,7 +12,7 @@ import numpy as np
 from ..choices.definitions import Definition
 from ..choices.distances import L1
 from ..choices.lenses import Lens, error_lens
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import Argument, InputError
 from ..estimate import Estimate
@@ -30,7 +30,7 @@ from .views import dependent_events, grids_of, lens_of
 SMOOTH_CELLS, SMOOTH_PRECISION = 420, 1e-5  # grid and bandwidth precision of intervals
 
 
-@documents_row_options
+@takes_row_options
 def smooth_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -57,7 +57,7 @@ def smooth_calibration_error(
     if sigma is not None and not 0 < sigma < np.inf:
         raise InputError("sigma", "must be positive and finite", sigma)
     predictions = rows_of(y_true, y_proba, **options)
-    lens = error_lens(predictions) if lens is None else lens
+    lens = error_lens(predictions, lens)
     if not isinstance(interval, bool):
         raise InputError("interval", "must be True or False", repr(interval))
     check_resamples(resamples)

@@ -12,10 +12,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.distances import Distance, as_distance
-from ..choices.lenses import Full, Lens, event_lens
-from ..choices.partitions import EqualMass, KDTree, Partition
+from ..choices.lenses import Full, Lens, checked_lens, event_lens
+from ..choices.partitions import EqualMass, KDTree, Partition, checked_partitions
 from ..data.arrays import data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
@@ -59,7 +59,7 @@ class Sweep(ShownAsTable):
         return TextTable("Calibration error by partition", headers, rows)
 
 
-@documents_row_options
+@takes_row_options
 def partition_sweep(
     y_true: Any,
     y_proba: Any = None,
@@ -84,13 +84,12 @@ def partition_sweep(
     >>> partition_sweep(world.y, world.mcs).stable.any()
     np.True_
     """
-    chosen = (
-        tuple(KDTree(2.0**-k) for k in range(1, 9)) if partitions is None else tuple(partitions)
-    )
+    default = tuple(KDTree(2.0**-k) for k in range(1, 9))
+    chosen = default if partitions is None else checked_partitions(partitions)
     if len(chosen) < 2:
         raise InputError("partitions", "must contain two partitions or more", len(chosen))
     rows = rows_of(y_true, y_proba, **options)
-    lens = Full() if lens is None else lens
+    lens = Full() if lens is None else checked_lens(lens)
     error = partial(mean_gap, distance=as_distance(distance))
     check_resamples(resamples)
     bootstrap, errors = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
@@ -122,15 +121,15 @@ def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     return marked
 
 
-@documents_row_options
+@takes_row_options
 def sweep_calibration_error(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> Estimate:
     """ECE-sweep: ECE with the largest number of equal-mass bins for which observed frequencies
     increase from bin to bin (Roelofs et al. 2022)."""
     predictions = rows_of(y_true, y_proba, **options)
-    lens = event_lens(predictions) if lens is None else lens
-    rows = EventOutcomes.of(y_true, y_proba, lens, options, weighted=False)
+    lens = event_lens(predictions, lens)
+    rows = EventOutcomes.of(y_true, y_proba, lens, options, unweighted="ECE-sweep")
     bins = sweep_bins(rows.y, rows.order)
     error = calibration_error(predictions, lens=lens, partition=EqualMass(bins))
     return Estimate(error, n=error.n, definition=f"ECE-sweep, {bins} bins, {error.definition}")

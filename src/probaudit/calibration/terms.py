@@ -139,6 +139,7 @@ def row_terms(
     predictions: Predictions, lens: Lens, partition: Partition, where: Any = None
 ) -> list[Term]:
     """A term for each view of the lens, from the rows themselves."""
+    predictions.check_index("partition", partition)
     if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
         return [Term.of_classes(predictions, partition)]
     views = lens_rows(predictions, even(lens), where)
@@ -159,6 +160,7 @@ def thinned_terms(
 ) -> list[Term]:
     """As `row_terms`, for debiased errors of rows in clusters: the effective rows of each cell are
     divided by its design effect."""
+    predictions.check_index("partition", partition)
     views, terms = lens_rows(predictions, even(lens), where), []
     if views[0].view.outputs.ndim > 1:
         raise InputError(

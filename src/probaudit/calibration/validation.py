@@ -18,7 +18,7 @@ import numpy as np
 from ..choices.lenses import Binary, View, event_lens
 from ..choices.scores import Brier
 from ..data.arrays import as_array, data_frame, named_columns
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.populations import Crossing, Population, grouping_of
 from ..data.predictions import Predictions
 from ..engines.memory import summary
@@ -201,7 +201,7 @@ class ValidationTable:
         return "".join(table.html() for table in self._text_tables())
 
 
-@documents_row_options
+@takes_row_options
 def validation_table(
     y_true: Any,
     y_proba: Any = None,
@@ -240,6 +240,7 @@ def _columns(rows: Predictions, groups: Any) -> dict[str, np.ndarray]:
         raise InputError("groups", "must be one value per row, or columns", repr(groups))
     columns = named_columns(groups, "groups")
     columns = {"group": as_array(groups, "groups")} if columns is None else columns
+    rows.check_index("groups", groups)
     for column in columns.values():
         if column.ndim != 1:
             raise InputError("groups", "must have one value per row", f"has shape {column.shape}")

@@ -84,7 +84,7 @@ class LensRows:
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
     """The lens, by default that of `error_lens`. For pairs of confidence and correctness, the top
     label is the answer itself."""
-    lens = error_lens(predictions) if lens is None else lens
+    lens = error_lens(predictions, lens)
     return Binary() if predictions.pairs and type(lens) is TopLabel else lens
 
 
@@ -95,6 +95,7 @@ def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[L
     if where is None:
         return _all_rows(predictions, lens)
     selection = as_selection(where)
+    predictions.check_index("where", selection)
     rows = GoodRows.of(predictions)
     selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:

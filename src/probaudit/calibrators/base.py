@@ -13,17 +13,20 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ..choices.checked import wrong_choice
 from ..data.arrays import as_numbers
 from ..data.calibrator_fit import CalibratorFit
 from ..data.classes import check_column_order, class_list
 from ..data.predictions import SUM_TOLERANCE, Predictions, label_codes, sum_tolerance
+from ..data.row_index import common_index
 from ..engines.good_rows import survey
 from ..errors import Argument, InputError
 from ..kernels.rules import LOGIT_LIMIT
+from .registry import CLASSES, METHODS
 
 COUNTED = 2**16  # whole-number labels below this are counted, which is faster than sorting
 MOST_ROWS = 2.0**53  # the largest sum of weights
@@ -133,7 +136,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     P : [n, K] outputs: probabilities, or logits with `from_logits=True`; the kind is never guessed.
         With one column fewer than classes, the first class is left out: its probability is the
-        remainder, its logit 0. Outputs of a two-class problem may therefore be [n].
+        remainder, its logit 0. Outputs of a two-class problem may therefore be [n] or [n, 1] as
+        well as [n, 2], in `fit` and in `predict_proba`, whichever of them the fit had. The result
+        is always [n, K], as in scikit-learn: its last column is the probability of the second
+        class.
     y : the true classes. `classes` gives the class of each column, in order. Without it, the
         columns are the sorted labels, as in scikit-learn, if there is one label per column;
         otherwise labels are column numbers. A class without rows keeps its column.
@@ -221,18 +227,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         """The checked rows of positive weight; sets `classes_`."""
+        common_index({"P": P, "y": y, "sample_weight": sample_weight})
         tolerance = sum_tolerance(P)
         values, labels = validate_data(
             self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
         check_finite(values)
-        if labels.dtype.kind in "fO":  # labels of other types are valid classes
-            with warnings.catch_warnings():
-                # scikit-learn warns of many classes among few rows, which are valid
-                warnings.filterwarnings(
-                    "ignore", message="The number of unique classes", category=UserWarning
-                )
-                check_classification_targets(labels)
+        _check_labels(labels)
         self.classes_ = class_order(self.classes, labels, values.shape[1])
         check_column_order(P, self.classes_.tolist()[-values.shape[1] :], "P")
         codes = label_codes(labels, tuple(self.classes_.tolist()))
@@ -242,7 +243,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not weights.any():
             raise InputError("sample_weight", "must not be all zero")
         values = with_first_column(values, len(self.classes_), self.from_logits)
-        check_output_rows(values, codes, self.from_logits, tolerance)
+        values = checked_output_rows(values, codes, self.from_logits, tolerance)
         kept = weights > 0
         if np.count_nonzero(np.bincount(codes[kept])) < 2:
             only = f"has one class, {labels[kept].tolist()[0]!r}"
@@ -257,26 +258,18 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The checked rows to calibrate."""
         tolerance = sum_tolerance(P)
         check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
-        P = self._columns(P)
-        values = validate_data(
-            self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
+        numbers: Any = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
+        P = _two_dimensional(P) if len(self.classes_) == 2 else _as_table(P)
+        size = np.shape(P)[1:]
+        if len(self.classes_) == 2 and size in ((1,), (2,)) and size != (self.n_features_in_,):
+            values = check_array(P, **numbers)  # one column or two, whatever the fit had
+        else:
+            values = validate_data(self, P, reset=False, **numbers)
         check_finite(values)
         values = with_first_column(values, len(self.classes_), self.from_logits)
         codes = np.zeros(len(values), np.int64)
-        check_output_rows(values, codes, self.from_logits, tolerance)
+        values = checked_output_rows(values, codes, self.from_logits, tolerance)
         return Sample(values, self.from_logits, codes, np.ones(len(values)))
-
-    def _columns(self, P: Any) -> Any:
-        """The outputs as a table. One value per row is that of the second of two classes, also if
-        the fit had both columns."""
-        table = _as_table(P)
-        column = _two_dimensional(table)
-        if column is table or self.n_features_in_ == 1:
-            return column
-        if len(self.classes_) > 2:
-            return table
-        return with_first_column(as_numbers(column, "P"), 2, self.from_logits)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -286,8 +279,27 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def checked_calibrator(value: Any, argument: str) -> Calibrator:
     if not isinstance(value, Calibrator):
-        raise InputError(argument, "must be a calibrator", repr(value))
+        known = {kind: kind for kind in CLASSES}
+        known |= {name: entry.kind for name, (entry, _) in METHODS.items()}
+        raise wrong_choice(argument, value, "calibrator", known, "TemperatureScaling()")
     return value
+
+
+def _check_labels(labels: np.ndarray) -> None:
+    """Raise if labels are not classes, such as probabilities."""
+    if labels.dtype.kind not in "fO":
+        return
+    with warnings.catch_warnings():
+        # scikit-learn warns of many classes among few rows, which are valid
+        warnings.filterwarnings(
+            "ignore", message="The number of unique classes", category=UserWarning
+        )
+        try:
+            check_classification_targets(labels)
+        except ValueError as problem:
+            found = str(problem).partition(". ")[0]
+            way_out = ("outputs come first: `fit(P, y)`",)
+            raise InputError("y", "must hold classes", found, way_out=way_out) from None
 
 
 def _as_table(P: Any) -> Any:
@@ -390,19 +402,21 @@ def check_posteriors(probs: np.ndarray, classes: int) -> None:
         raise ValueError("the fitted attributes do not give probabilities")
 
 
-def check_output_rows(
+def checked_output_rows(
     values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float
-) -> None:
-    """Raise if a row breaks a rule (see `states.bad_rows`). Most inputs pass a quick test."""
+) -> np.ndarray:
+    """The values, with 0 for rounding errors below 0. Raises if a row breaks a rule (see
+    `states.bad_rows`). Most inputs pass a quick test."""
     if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
-        return  # they are finite, and logits have no other rule
+        return values  # they are finite, and logits have no other rule
     if (
         not from_logits
         and values.min() >= 0
         and np.abs(row_sums(values) - 1).max() <= tolerance / 2
     ):
-        return
+        return values
     rows = Predictions(
         codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"}
     )
     survey(rows)  # raises at the first bad row
+    return np.asarray(rows.probs)

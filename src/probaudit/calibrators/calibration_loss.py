@@ -12,12 +12,14 @@ import numpy as np
 
 from ..calibration import resampling
 from ..calibration.resampling import draw_units, percentile
-from ..choices.definitions import Definition
+from ..choices.definitions import Definition, in_words
 from ..choices.scores import Cost, Score, as_score
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.arrays import estimate_frame
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
+from ..text import ShownAsTable, TextTable, capitalised, counted, interval_text, number, percent
 from .folds import FOLDS, Folds, folds_of, out_of_fold
 from .outputs import Outputs, shares
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from .base import Calibrator
 
 
-@dataclass(frozen=True, eq=False)
-class CalibrationLoss:
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationLoss(ShownAsTable):
     """The expected score before and after calibration, their difference, and the difference as a
     fraction of the score before.
 
@@ -59,19 +61,29 @@ class CalibrationLoss:
     def __float__(self) -> float:
         return float(self.loss)
 
-    def __repr__(self) -> str:
-        span = (
-            f" [{self.relative.low:.2%}, {self.relative.high:.2%}]"
-            if np.isfinite(self.relative.low)
-            else ""
-        )
-        return (
-            f"{float(self.loss):.6g} of {float(self.raw):.6g}, or {float(self.relative):.2%}{span},"
-            f" is due to miscalibration  ({self.definition}, n = {self.raw.n:,})"
+    def _text_table(self) -> TextTable:
+        spelled: dict[str, tuple[Estimate, Callable[[float], str]]] = {
+            "before calibration": (self.raw, number),
+            "after calibration": (self.calibrated, number),
+            "calibration loss": (self.loss, number),
+            "share of the score": (self.relative, percent),
+        }
+        return TextTable(
+            f"{capitalised(in_words(self.definition))}, {counted(self.raw.n)}",
+            ("", "value", "95% interval"),
+            [
+                [name, spell(x), interval_text(x.low, x.high, spell)]
+                for name, (x, spell) in spelled.items()
+            ],
         )
 
+    def to_frame(self) -> Any:
+        """A row for each of the four estimates, as a pandas DataFrame."""
+        parts = ("raw", "calibrated", "loss", "relative")
+        return estimate_frame({name: getattr(self, name) for name in parts})
 
-@documents_row_options
+
+@takes_row_options
 def calibration_loss(
     y_true: Any,
     y_proba: Any = None,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
@@ -34,7 +35,8 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     to the other folds. The calibrator is then applied to the outputs of a final copy, fitted to all
     rows.
 
-    estimator : a scikit-learn classifier.
+    estimator : a scikit-learn classifier. A fitted one in a `FrozenEstimator` is not fitted again;
+        the rows of `fit` must be new to it.
     calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from
         `method` and from y.
     cv : the number of random folds, or whatever scikit-learn's `check_cv` accepts. With `clusters`
@@ -107,10 +109,13 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
                 _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
             )
         counted = np.flatnonzero(weights > 0)
-        self.classes_, codes = np.unique(y[counted], return_inverse=True)
+        self.classes_ = np.unique(y[counted])
         if len(self.classes_) < 2:
             only = f"one class, {self.classes_.tolist()}"
             raise InputError("y", "needs rows of two classes or more", only)
+        if isinstance(self.estimator, FrozenEstimator):  # these rows may lack classes of its own
+            self.classes_ = np.union1d(self.classes_, self.estimator.classes_)
+        codes = np.searchsorted(self.classes_, y[counted])
         passed = None if sample_weight is None else weights
         outputs = self._out_of_fold(X, y, passed, clusters, counted)
         rows = counted[np.isfinite(outputs[counted, codes])]
@@ -172,8 +177,8 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             present = np.unique(y[train])
             if len(present) < 2 or not len(test):
                 continue
-            columns = np.searchsorted(self.classes_, present)
             model = self._fitted(X, y, weights, train)
+            columns = np.searchsorted(self.classes_, model.classes_)
             outputs[np.ix_(test, columns)] = self._outputs(model, _safe_indexing(X, test))
         if np.isnan(outputs).all():
             raise InputError("cv", "needs a fold whose training rows have two classes or more")

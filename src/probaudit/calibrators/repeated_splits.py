@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibration.errors import calibration_error
 from ..data.arrays import data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, takes_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.proper_scores import brier_score, log_score
@@ -171,7 +171,7 @@ class RepeatedSplits(ShownAsTable):
         )
 
 
-@documents_row_options
+@takes_row_options
 def repeated_splits(
     y_true: Any,
     y_proba: Any = None,

@@ -19,7 +19,7 @@ from ..calibration.resampling import quantile
 from ..choices.lenses import Binary, Classwise, Lens, default_lens
 from ..choices.scores import Score, as_score
 from ..data.arrays import data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
@@ -168,7 +168,7 @@ class CalibratorChoice(ShownAsTable):
         ]
 
 
-@documents_row_options
+@takes_row_options
 def select_calibrator(
     y_true: Any,
     y_proba: Any = None,

@@ -20,6 +20,7 @@ from ..data.arrays import as_array, as_numbers, bits_of
 from ..data.predictions import Predictions
 from ..data.work import each_chunk
 from ..errors import Argument, InputError
+from .checked import class_names, wrong_choice
 
 
 class View(NamedTuple):
@@ -166,6 +167,18 @@ class Binary(Lens):
         return View(probs[:, 1].astype(np.float64), labels)
 
 
+def checked_lens(lens: Any) -> Lens:
+    """The lens. Raises an error with the spelling of a lens if it is a name or a class.
+
+    >>> checked_lens("classwise")
+    Traceback (most recent call last):
+    probaudit.errors.InputError: `lens`: must be a lens (found: 'classwise'). Pass Classwise().
+    """
+    if not isinstance(lens, Lens):
+        raise wrong_choice("lens", lens, "lens", class_names(Lens), "TopLabel()")
+    return lens
+
+
 def judged_lens(event: int | None, classes: int) -> Lens:
     """What an audit judges: the event in a column, or else the most probable class.
 
@@ -177,20 +190,26 @@ def judged_lens(event: int | None, classes: int) -> Lens:
     return Binary() if (event, classes) == (1, 2) else OneVsRest(event)
 
 
-def default_lens(predictions: Predictions) -> Lens:
-    """What is judged unless a lens is given: the event, or else the most probable class."""
+def default_lens(predictions: Predictions, lens: Lens | None = None) -> Lens:
+    """The lens, by default what is judged: the event, or else the most probable class."""
+    if lens is not None:
+        return checked_lens(lens)
     return judged_lens(predictions.event_column, predictions.n_classes)
 
 
-def error_lens(predictions: Predictions) -> Lens:
-    """What a calibration error judges unless a lens is given: the event if it was named, else the
+def error_lens(predictions: Predictions, lens: Lens | None = None) -> Lens:
+    """The lens, by default what a calibration error judges: the event if it was named, else the
     most probable class."""
-    return TopLabel() if predictions.event is None else default_lens(predictions)
+    if lens is None and predictions.event is None:
+        return TopLabel()
+    return default_lens(predictions, lens)
 
 
-def event_lens(predictions: Predictions) -> Lens:
-    """The declared event: the second of two classes unless another is named. For a stated
-    confidence, that the answer is right."""
+def event_lens(predictions: Predictions, lens: Lens | None = None) -> Lens:
+    """The lens, by default the declared event: the second of two classes unless another is named.
+    For a stated confidence, that the answer is right."""
+    if lens is not None:
+        return checked_lens(lens)
     if predictions.pairs:
         return Binary()
     if predictions.event_class is None:

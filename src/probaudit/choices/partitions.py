@@ -8,21 +8,26 @@ otherwise [n, d].
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, bits_of
+from ..data.row_index import index_of
 from ..data.work import each_chunk
 from ..errors import InputError
 from ..text import counted, fraction
+from .checked import class_names, wrong_choice
 
 SLACK = 5 * 2.0**-26  # slightly above the rounding error of float32; as in kernels.grid_cells
 
 
 class Partition(ABC):
     """Base class of partitions. A subclass implements `cells`, and `words` for reports."""
+
+    index: Any = None  # that of pandas, if the cells are given as a series
 
     @abstractmethod
     def cells(self, outputs: np.ndarray) -> np.ndarray:
@@ -62,6 +67,41 @@ class Partition(ABC):
 
     def __mul__(self, other: Partition) -> Partition:
         return Product(self, other)
+
+
+def checked_partition(partition: Any, default: Partition) -> Partition:
+    """The partition, or the default. Raises an error with the spelling of a partition if it is a
+    number, a name or a class.
+
+    >>> checked_partition(10, Whole())
+    Traceback (most recent call last):
+    probaudit.errors.InputError: `partition`: must be a partition (found: 10). Pass EqualWidth(10).
+    """
+    if partition is None:
+        return default
+    if not isinstance(partition, Partition):
+        bins = partition if _is_whole_number(partition) else 15
+        raise wrong_choice(
+            "partition", partition, "partition", class_names(Partition), f"EqualWidth({bins})"
+        )
+    return partition
+
+
+def checked_partitions(partitions: Any) -> tuple[Partition, ...]:
+    """One partition, or several."""
+    each = partitions if isinstance(partitions, Sequence) else [partitions]
+    return tuple(checked_partition(one, Whole()) for one in each)
+
+
+def _is_whole_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_bins(bins: Any) -> None:
+    if not _is_whole_number(bins):
+        raise InputError("bins", "must be a whole number", repr(bins))
+    if bins < 1:
+        raise InputError("bins", "must be at least 1", bins)
 
 
 def _combined_codes(*labels: np.ndarray) -> np.ndarray:
@@ -144,8 +184,7 @@ class EqualWidth(Partition):
     right: bool = False
 
     def __post_init__(self) -> None:
-        if self.bins < 1:
-            raise InputError("bins", "must be at least 1", self.bins)
+        _check_bins(self.bins)
 
     def words(self) -> str:
         return f"{self.bins} equal-width bins" + (", closed on the right" if self.right else "")
@@ -259,8 +298,7 @@ class EqualMass(Partition):
     bins: int = 15
 
     def __post_init__(self) -> None:
-        if self.bins < 1:
-            raise InputError("bins", "must be at least 1", self.bins)
+        _check_bins(self.bins)
 
     def words(self) -> str:
         return f"{self.bins} equal-mass bins"
@@ -404,9 +442,19 @@ class Column(Partition):
     """Cells given per row: a column of groups, or any array of cell numbers."""
 
     values: Any
+    index: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", as_array(self.values, "values"))
+        values = as_array(self.values, "values")
+        if values.ndim != 1:
+            raise InputError(
+                "values",
+                "Column needs one value per row",
+                repr(self.values) if isinstance(self.values, str) else f"has shape {values.shape}",
+                way_out=('pass the values of a column, such as Column(frame["topic"])',),
+            )
+        object.__setattr__(self, "index", index_of(self.values))
+        object.__setattr__(self, "values", values)
 
     def words(self) -> str:
         return "given groups"
@@ -462,6 +510,11 @@ class Product(Partition):
 
     first: Partition
     second: Partition
+    index: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index = self.second.index if self.first.index is None else self.first.index
+        object.__setattr__(self, "index", index)
 
     def words(self) -> str:
         return f"{self.first.words()} within {self.second.words()}"

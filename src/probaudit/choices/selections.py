@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_array
+from ..data.row_index import index_of
 from ..errors import InputError
 from .lenses import View
 from .partitions import SLACK
@@ -149,6 +150,11 @@ class Mask(Selection):
     """Rows marked True, one boolean per row."""
 
     values: Any
+
+    @property
+    def index(self) -> Any:
+        """That of pandas, if the values have one."""
+        return index_of(self.values)
 
     def words(self) -> str:
         return "given rows"

@@ -20,7 +20,7 @@ from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..choices.lenses import Lens, TopLabel
 from ..data.arrays import as_array, data_frame, named_columns
 from ..data.calibrator_fit import CalibratorFit
-from ..data.inputs import RowOptions, check_options, documents_row_options
+from ..data.inputs import RowOptions, takes_row_options
 from ..data.work import Progress
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.lens_table import LensTable
@@ -348,7 +348,7 @@ class Comparison(Result):
         return "the answer" if self.pairs else "the most probable class"
 
 
-@documents_row_options
+@takes_row_options
 def compare(
     models: Mapping[str, Any],
     y_true: Any = None,
@@ -401,7 +401,6 @@ def compare(
     >>> found.differences["calibrated"]["log_score"].high < 0
     True
     """
-    check_options(options)
     _check_choices(models, score, resamples, reference, calibrators)
     shared = same_rows(models, y_true, columns=columns, **options)
     cost = named_costs(costs).get("costs")

@@ -11,8 +11,8 @@ from ..calibration.views import PreparedRows
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel, judged_lens
-from ..choices.partitions import KDTree, Partition
-from ..data.inputs import RowOptions, check_options, documents_row_options
+from ..choices.partitions import KDTree, Partition, checked_partition
+from ..data.inputs import RowOptions, takes_row_options
 from ..data.predictions import Predictions
 from ..diagrams.lens_table import LensTable
 from ..errors import InputError
@@ -22,7 +22,7 @@ RANKS = (2, 3, 5)
 FULL_CLASSES = 20  # the error of all classes together has many dimensions
 
 
-@documents_row_options
+@takes_row_options
 def lens_table(
     models: Mapping[str, Any],
     y_true: Any = None,
@@ -54,7 +54,6 @@ def lens_table(
     >>> bool(table["top 2"]["calibrated"] < table["top 2"]["original"])
     True
     """
-    check_options(options)
     check_resamples(resamples)
     shared = same_rows(models, y_true, least=1, **options)
     return table_of(
@@ -78,7 +77,7 @@ def table_of(
 ) -> LensTable:
     """As `lens_table`, for rows that have been checked."""
     chosen = named_lenses(lenses, shared.first)
-    partition = KDTree(2.0**-4) if partition is None else partition
+    partition = checked_partition(partition, KDTree(2.0**-4))
     rows = {name: PreparedRows.of(model, TopLabel()) for name, model in shared.models.items()}
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
     if shared.kept is not None:

@@ -51,7 +51,12 @@ def same_rows(models: Any, y_true: Any = None, *, least: int = 2, **options: Any
     if not isinstance(models, Mapping) or len(models) < least:
         given = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
         number = "two models" if least > 1 else "one model"
-        raise InputError("models", f"must map the names of at least {number} to outputs", given)
+        raise InputError(
+            "models",
+            f"must map the names of at least {number} to outputs",
+            given,
+            way_out=('pass outputs by name, then the labels: {"a": p, "b": q}, y_true',),
+        )
     for name in models:
         if not isinstance(name, str) or not name:
             raise InputError("models", "names must be non-empty strings", repr(name))

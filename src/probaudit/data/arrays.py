@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Argument, InputError, WayOut
+from ..estimate import Estimate
 from .extras import needed
 
 # The relative spacing of bfloat16, which numpy does not have.
@@ -111,6 +112,17 @@ def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
         str(name): _without_na(np.asarray(frame.get_column(name).to_numpy()))
         for name in frame.columns
     }
+
+
+def wrong_features(argument: str, rows: int, shape: tuple[int, ...]) -> InputError:
+    """The error for features of a shape other than [rows, features]."""
+    single = f"pass a single feature as `{argument}[:, None]`"
+    return InputError(
+        argument,
+        f"must be [rows, features] with {rows} rows",
+        f"has shape {shape}",
+        way_out=(single,) if shape == (rows,) else (),
+    )
 
 
 def column_names(data: Any) -> list[str]:
@@ -266,3 +278,11 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     import narwhals as nw
 
     return nw.from_dict(columns, backend="pandas").to_native()
+
+
+def estimate_frame(named: Mapping[str, Estimate]) -> Any:
+    """Estimates by name as a pandas DataFrame, one row each."""
+    each = list(named.values())
+    parts = ("value", "low", "high", "n", "definition")
+    columns = {part: [getattr(x, part) for x in each] for part in parts}
+    return data_frame({"name": list(named)} | columns)

@@ -41,6 +41,10 @@ class Columns:
             return self
         return Columns([column[first:last] for column in self._columns])
 
+    def min(self) -> Any:
+        """The least value; NaN if there is one."""
+        return np.min([column.min() for column in self._columns])
+
     def __len__(self) -> int:
         return self.shape[0]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from inspect import cleandoc
-from pathlib import Path
 from textwrap import indent
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 from ..errors import InputError
+from .keywords import Function, is_table, with_known_keywords
 from .predictions import OnBadRows, Predictions
 
 
@@ -48,13 +47,11 @@ class RowOptions(TypedDict, total=False):
     ignore_label: Any
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+def takes_row_options(function: Function) -> Function:
+    """A function with the options of `RowOptions`: documents them, before the examples, and refuses
+    other keywords.
 
-
-def documents_row_options(function: Function) -> Function:
-    """Append the options of `RowOptions` to the docstring, before its examples.
-
-    >>> @documents_row_options
+    >>> @takes_row_options
     ... def score(y_true, y_proba, **options):
     ...     '''A score.'''
     >>> "from_logits" in score.__doc__
@@ -65,7 +62,7 @@ def documents_row_options(function: Function) -> Function:
     _, _, options = cleandoc(RowOptions.__doc__ or "").partition("\n\n")
     listed = f"Options for the rows:\n\n{indent(options, '    ')}" if options else ""
     function.__doc__ = f"{words}\n\n{listed}{examples}{rest}"
-    return function
+    return with_known_keywords(function, RowOptions.__annotations__)
 
 
 def rows_of(
@@ -83,13 +80,11 @@ def rows_of(
     ignore_label: Any = None,
     features: Any = None,
     columns: Any = None,
-    **unknown: Any,
 ) -> Predictions:
     """The rows as `Predictions`. Error messages call them `y_true` and `y_proba`.
 
     `Predictions`, as returned by `read`, are passed alone: they have their own outputs and options.
     """
-    check_options(unknown)
     if isinstance(y_true, Predictions):
         given = {
             "y_proba": y_proba,
@@ -110,7 +105,7 @@ def rows_of(
         if extra:
             raise InputError(extra[0], "must not be given together with Predictions")
         return y_true
-    if y_proba is None:
+    if y_proba is None or (is_table(y_true) and isinstance(y_proba, str)):
         raise _without_outputs(y_true)
     return Predictions(
         y_true,
@@ -130,21 +125,22 @@ def rows_of(
     )
 
 
-def check_options(options: Iterable[str]) -> None:
-    """Raise a TypeError for an unknown option, with the closest known option if there is one."""
-    known = list(RowOptions.__annotations__)
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.5)
-            raise TypeError(
-                f"unknown option `{name}`; "
-                + (f"did you mean `{near[0]}`?" if near else f"options are {', '.join(known)}")
-            )
+def check_equal_weights(rows: Predictions, what: str, instead: str) -> None:
+    """Raise if rows have weights, which `what` cannot take; `instead` : a measure that can.
+
+    >>> check_equal_weights(Predictions([0], [0.5], sample_weight=[2]), "this test", "`log_score`")
+    Traceback (most recent call last):
+    probaudit.errors.InputError: `sample_weight`: this test needs rows of equal weight. Leave out \
+the weights, or use `log_score`, which takes them.
+    """
+    if rows.sample_weight is not None:
+        way_out = (f"leave out the weights, or use {instead}, which takes them",)
+        raise InputError("sample_weight", f"{what} needs rows of equal weight", way_out=way_out)
 
 
 def _without_outputs(y_true: Any) -> InputError:
     """The error for labels without outputs, or for a file, frame or scanned source."""
-    if isinstance(y_true, (str, Path)) or hasattr(y_true, "columns"):
+    if is_table(y_true):
         return InputError(
             "y_true",
             "must be labels or Predictions",

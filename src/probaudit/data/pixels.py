@@ -31,6 +31,10 @@ class PixelRows:
         self.shape = len(maps) * self.pixels, int(maps.shape[1])
         self.size, self.nbytes = maps.size, maps.nbytes
 
+    def min(self) -> Any:
+        """The least value; NaN if there is one."""
+        return self._maps.min()
+
     def __len__(self) -> int:
         return self.shape[0]
 

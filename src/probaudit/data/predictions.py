@@ -16,17 +16,29 @@ import numpy as np
 
 from ..errors import Argument, InputError
 from ..text import counted, listed
-from .arrays import as_array, as_numbers, column_names, is_missing, named_columns, spacing
+from .arrays import (
+    as_array,
+    as_numbers,
+    column_names,
+    is_missing,
+    named_columns,
+    spacing,
+    wrong_features,
+)
 from .calibrator_fit import CalibratorFit
 from .classes import check_column_order, class_list
 from .columns import Columns
+from .label_hints import table_hint
 from .pixels import PixelRows, per_pixel, pixel_rows
+from .row_index import common_index
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
 OnBadRows = Literal["error", "drop"]
 
 SUM_TOLERANCE = 1e-5
 IGNORED = int(np.iinfo(np.int64).min)  # the code of rows with the ignored label
+# the arguments with one value per row
+PER_ROW = ("y", "probs", "sample_weight", "features", "columns", "clusters")
 ONE_PER_IMAGE = "one per image"  # the name of clusters that are images
 
 
@@ -123,6 +135,7 @@ class Predictions:
 
     def __post_init__(self) -> None:
         given = self.probs
+        index = common_index({self.name(part): getattr(self, part) for part in PER_ROW})
         self._check_kind()
         self._set_outputs()
         self._set_labels()
@@ -133,8 +146,13 @@ class Predictions:
         self._set("event", self._event())
         if column_names(given):
             check_column_order(given, self.class_order, self.name("probs"))
+        self._set("index", index)
         self._set("memo", {})
+        if self.on_bad_rows == "drop":
+            self.zero_rounding_errors()
 
+    # that of pandas, if a part has one
+    index: Any = field(init=False, repr=False)
     # results that depend only on these rows, which must not change
     memo: dict[Any, Any] = field(init=False, repr=False)
 
@@ -247,17 +265,14 @@ class Predictions:
         if values.ndim > 2:
             values = self._by_pixel(values)
         found = f"has shape {values.shape}"
-        if self.pairs and values.ndim != 1:
+        if self.pairs and values.shape[1:] not in ((), (1,)):
             raise InputError(argument, "must be one number per row", found)
         if values.ndim not in (1, 2):
             raise InputError(argument, "must be [rows], [rows, classes] or [n, K, ...]", found)
-        if values.ndim == 2 and values.shape[1] < 2:
-            raise InputError(
-                argument,
-                "needs two columns or more",
-                found,
-                way_out=("for a binary problem, pass the positive class as a 1-D array",),
-            )
+        if values.ndim == 2 and not values.shape[1]:
+            raise InputError(argument, "needs a column for each class", found)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
         self._set("probs", values)
 
     def _by_pixel(self, maps: np.ndarray) -> Any:
@@ -284,12 +299,7 @@ class Predictions:
                 self.name("y"),
                 "must be one label per row",
                 f"has shape {labels.shape}",
-                way_out=(
-                    "pass one-hot labels as column numbers, independent events to "
-                    "`multilabel_table`, and dense outputs as [n, K, ...]",
-                )
-                if labels.ndim > 1
-                else (),
+                way_out=table_hint(labels, self.name("y")) if labels.ndim > 1 else (),
             )
         n = len(self)
         if n == 0:
@@ -331,8 +341,7 @@ class Predictions:
             return
         features = as_array(self.features, argument)
         if features.ndim != 2 or len(features) != n:
-            rule = f"must be [rows, features] with {n} rows"
-            raise InputError(argument, rule, f"has shape {features.shape}")
+            raise wrong_features(argument, n, features.shape)
         self._set("features", features)
         if self.feature_names is not None and len(self.feature_names) != features.shape[1]:
             raise InputError(
@@ -351,6 +360,7 @@ class Predictions:
                     "columns",
                     "must be a frame, or a mapping of names to arrays",
                     type(self.columns).__name__,
+                    way_out=('name a single column, such as {"topic": values}',),
                 )
             for name, column in columns.items():
                 if column.shape[:1] != (n,):
@@ -402,6 +412,27 @@ class Predictions:
             rule = f"must be one of the classes ({listed([str(c) for c in classes])})"
             raise InputError("event", rule, repr(event))
         return named[0]
+
+    def check_index(self, argument: str, data: Any) -> None:
+        """Raise if data with one value per row has another pandas index than these rows."""
+        common_index({self.name("y"): self, argument: data})
+
+    def zero_rounding_errors(self) -> bool:
+        """Set probabilities between -tolerance and 0 to 0, in a copy of the outputs: they are
+        rounding errors, like sums of 1 within the tolerance. Returns whether there were any.
+
+        Rows in memory are repaired after a pass has failed (`engines.memory.run`), because a check
+        of every output before the pass would cost a quarter of its time.
+        """
+        if self.kind not in ("probabilities", "pairs") or self.probs.min() >= 0:
+            return False
+        outputs = np.asarray(self.probs)
+        errors = (outputs < 0) & (outputs >= -self.row_tolerance)
+        if not errors.any():
+            return False
+        self._set("probs", np.where(errors, 0, outputs))
+        self.__dict__.pop("_in_columns", None)
+        return True
 
     @property
     def is_contiguous(self) -> bool:
@@ -475,7 +506,7 @@ class Predictions:
             return np.require(outputs, dtype, ["C", "A"])
         if self.kind in ("pairs", "probabilities"):
             p = outputs.astype(np.float64)
-            return np.column_stack([1 - p, p])
+            return np.column_stack([np.maximum(1 - p, 0), p])
         values = outputs.astype(np.float64)
         if outputs.ndim == 1:
             values = (

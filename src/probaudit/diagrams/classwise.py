@@ -13,7 +13,7 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.views import diagram_grids
 from ..choices.distances import L1
 from ..choices.lenses import Classwise
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..text import number
 from .aligned import ACROSS, ECE_BINS, aligned_panels
@@ -103,7 +103,7 @@ def _class_error(grid: FineGrid, bins: Bins) -> float:
     return float(mean_gap(grid.cells(partition.grid_cells(grid.place, grid.rows[grid.kept])), L1()))
 
 
-@documents_row_options
+@takes_row_options
 def classwise_diagram(
     y_true: Any,
     y_proba: Any = None,

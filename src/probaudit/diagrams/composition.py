@@ -15,7 +15,7 @@ from ..calibrators.outputs import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import Column
 from ..data.arrays import as_array, value_names
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
@@ -163,7 +163,7 @@ class PartitionComposition(Diagram):
         return "Composition of groups. " + ". ".join(words) + "."
 
 
-@documents_row_options
+@takes_row_options
 def partition_composition_diagram(
     y_true: Any,
     y_proba: Any = None,

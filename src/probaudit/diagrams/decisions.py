@@ -14,7 +14,7 @@ from ..calibration.views import grids_of
 from ..calibrators.outputs import shares
 from ..choices.lenses import Binary
 from ..choices.scores import Cost
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..scoring.clusters import clusters_unused
@@ -255,7 +255,7 @@ def _range_words(start: float, stop: float) -> str:
     return "above" if start > 0 else "for all"
 
 
-@documents_row_options
+@takes_row_options
 def decision_regions_diagram(
     y_true: Any, y_proba: Any = None, costs: Any = None, **options: Unpack[RowOptions]
 ) -> DecisionRegions:

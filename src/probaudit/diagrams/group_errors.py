@@ -16,10 +16,10 @@ from ..calibration.views import PreparedRows
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Groups, Lens, error_lens
-from ..choices.partitions import EqualWidth, Partition
+from ..choices.partitions import EqualWidth, Partition, checked_partition
 from ..choices.selections import LabelIs, Mask, Selection
 from ..data.arrays import as_array, value_names
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..text import number
@@ -122,7 +122,7 @@ class GroupErrors(Diagram):
         )
 
 
-@documents_row_options
+@takes_row_options
 def group_errors_diagram(
     y_true: Any,
     y_proba: Any = None,
@@ -158,8 +158,8 @@ def group_errors_diagram(
         raise InputError(name, "must be at least 1", value)
     given = rows_of(y_true, y_proba, **options)
     selections, words = selections_of(given, by)
-    prepared = PreparedRows.of(given, error_lens(given) if lens is None else lens)
-    partition = prepared.partition(EqualWidth(15) if partition is None else partition)
+    prepared = PreparedRows.of(given, error_lens(given, lens))
+    partition = prepared.partition(checked_partition(partition, EqualWidth(15)))
     choices: dict[str, Any] = {"lens": prepared.lens, "partition": partition, "distance": distance}
     drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
     masks = {name: prepared.mask(where) for name, where in selections.items()}

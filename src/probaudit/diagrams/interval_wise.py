@@ -17,10 +17,10 @@ from ..calibrators.outputs import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, InterInterval, as_distance
 from ..choices.lenses import Lens, default_lens
-from ..choices.partitions import EqualWidth, Partition
+from ..choices.partitions import EqualWidth, Partition, checked_partition
 from ..choices.selections import OutputIn, Selection
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..text import number, significant, whole_percent
 from .diagram import EXPECTED, HIGH, LIMIT, LOW, SHARE, Diagram
@@ -155,7 +155,7 @@ class IntervalWise(Diagram):
         )
 
 
-@documents_row_options
+@takes_row_options
 def interval_wise_diagram(
     y_true: Any,
     y_proba: Any = None,
@@ -190,8 +190,8 @@ def interval_wise_diagram(
     """
     ends = _valid_edges(edges, names)
     given = rows_of(y_true, y_proba, **options)
-    prepared = PreparedRows.of(given, default_lens(given) if lens is None else lens)
-    partition = prepared.partition(EqualWidth(15) if partition is None else partition)
+    prepared = PreparedRows.of(given, default_lens(given, lens))
+    partition = prepared.partition(checked_partition(partition, EqualWidth(15)))
     rows = event_rows(prepared.predictions, prepared.lens)
     weight = shares(rows.weights)
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.lenses import event_lens
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..scoring.decision_curve import DecisionCurve, decision_curve_of
 from ..scoring.events import EventTable
@@ -84,7 +84,7 @@ class DecisionCurves(Diagram):
         return f"Net benefit against the decision threshold. {'; '.join(parts)}."
 
 
-@documents_row_options
+@takes_row_options
 def decision_curve_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -18,7 +18,7 @@ from ..calibration.views import dependent_events, diagram_grids, event_rows, len
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View, default_lens
 from ..choices.partitions import EqualWidth, Partition
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.intervals import wilson
@@ -241,7 +241,7 @@ class Reliability(Diagram):
         return text
 
 
-@documents_row_options
+@takes_row_options
 def reliability_diagram(
     y_true: Any,
     y_proba: Any = None,
@@ -272,7 +272,7 @@ def reliability_diagram(
     if resamples < 1:
         raise InputError("resamples", "must be at least 1", resamples)
     predictions = rows_of(y_true, y_proba, **options)
-    lens = default_lens(predictions) if lens is None else lens
+    lens = default_lens(predictions, lens)
     rows, event = event_rows(predictions, lens), event_name(predictions, lens)
     (grid,), dependent = diagram_grids(predictions, lens), dependent_events(predictions, lens)
     view = View(np.clip(rows.view.outputs, 0, 1), rows.view.labels)

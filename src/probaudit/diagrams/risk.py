@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibrators.calibration_loss import calibration_loss
 from ..choices.scores import RiskWeighted
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import Argument, InputError
 from ..scoring.proper_scores import log_score
@@ -190,7 +190,7 @@ class RiskCurves(Diagram):
         return "Bayes risk against the decision threshold. " + "; ".join(parts) + "."
 
 
-@documents_row_options
+@takes_row_options
 def risk_curve_diagram(
     y_true: Any,
     y_proba: Any = None,

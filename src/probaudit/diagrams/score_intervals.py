@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.proper_scores import bayes_risk, brier_score, log_score
@@ -133,7 +133,7 @@ class ScoreIntervals(Diagram):
         return f"{self.title} with 95% intervals: " + ", ".join(shown(*row) for row in ends) + "."
 
 
-@documents_row_options
+@takes_row_options
 def score_intervals_diagram(
     y_true: Any, y_proba: Any = None, *, costs: Any = None, **options: Unpack[RowOptions]
 ) -> ScoreIntervals:

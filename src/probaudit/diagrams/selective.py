@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.lenses import TopLabel
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..scoring.events import EventTable
 from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
 from ..text import number, percent
@@ -81,7 +81,7 @@ class SelectivePrediction(Diagram):
         return f"Error rate against coverage. {'; '.join(parts)}."
 
 
-@documents_row_options
+@takes_row_options
 def risk_coverage_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -21,7 +21,7 @@ from ..calibration.kernel_regression import (
 from ..calibration.log_kernel import log_sharpness
 from ..calibration.views import diagram_grids
 from ..choices.lenses import TopLabel
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -219,7 +219,7 @@ class CalibrationSharpness(Diagram):
         )
 
 
-@documents_row_options
+@takes_row_options
 def calibration_sharpness_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -14,7 +14,7 @@ from ..calibration.resampling import draw_counts
 from ..calibration.smooth import smooth_error
 from ..calibration.views import dependent_events, event_rows, grids_of
 from ..choices.lenses import Lens, default_lens
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..text import number, percent
 from .diagram import HIGH, LOW, Diagram
@@ -151,7 +151,7 @@ def _broken(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.insert(values, far, np.nan)
 
 
-@documents_row_options
+@takes_row_options
 def smooth_calibration_diagram(
     y_true: Any,
     y_proba: Any = None,
@@ -173,7 +173,7 @@ def smooth_calibration_diagram(
     (0.0, 0.5)
     """
     predictions = rows_of(y_true, y_proba, **options)
-    lens = default_lens(predictions) if lens is None else lens
+    lens = default_lens(predictions, lens)
     event_rows(predictions, lens)
     (grid,) = grids_of(predictions, lens)
     dependent = dependent_events(predictions, lens)

@@ -16,8 +16,8 @@ from ..calibrators.outputs import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import TopK, TopLabel
-from ..choices.partitions import KDTree, Partition
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..choices.partitions import KDTree, Partition, checked_partition
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.clusters import ClusteredRows
@@ -189,7 +189,7 @@ class TopKCalibration(Diagram):
         return f"Top-k calibration, {self.definition}. " + "; ".join(words) + "."
 
 
-@documents_row_options
+@takes_row_options
 def top_k_diagram(
     y_true: Any,
     y_proba: Any = None,
@@ -218,7 +218,7 @@ def top_k_diagram(
     """
     given = _given_models(y_true, y_proba, baseline, options)
     chosen = _valid_ks(ks, next(iter(given.values())).n_classes)
-    partition = KDTree(2.0**-4) if partition is None else partition
+    partition = checked_partition(partition, KDTree(2.0**-4))
     models = {name: PreparedRows.of(model, TopLabel()) for name, model in given.items()}
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
     errors = [

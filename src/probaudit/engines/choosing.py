@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 import numpy as np
 
 from ..choices.scores import Cost
+from ..data.keywords import with_known_keywords
 from ..errors import Argument, InputError
+from ..files.layout import ReadOptions
 from ..files.paths import ARRAYS, files_of, form_of, is_path
 from ..states import AuditState
 from ..states.evidence import Evidence, Job
@@ -20,13 +22,13 @@ from .row_source import RowSource, scan_files
 from .totals import total_of_source
 
 if TYPE_CHECKING:
-    from ..files.layout import ReadOptions
     from .dask_rows import DaskRows
 
 Engine = Literal["auto", "memory", "stream", "dask"]
 LARGE = 2**28  # bytes of files above which "auto" streams them
 
 
+@partial(with_known_keywords, others=ReadOptions.__annotations__)
 def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource | DaskRows:
     """Like `read`, but the rows stay in their files or on their cluster, and may exceed memory.
 

@@ -206,7 +206,9 @@ def _one_row_of_frame(frame: Any, row: int) -> Any:
 
 
 def _read_frame(options: ReadOptions, frame: Any, **decided: Any) -> Predictions:
-    return read(frame, **{**options, **decided})
+    rows = read(frame, **{**options, **decided})
+    rows.zero_rounding_errors()
+    return rows
 
 
 def _facts_of_arrays(arrays: Mapping[str, np.ndarray]) -> PartFacts:
@@ -223,7 +225,9 @@ def _one_row_of_arrays(arrays: Mapping[str, np.ndarray], row: int) -> Mapping[st
 def _read_arrays(
     options: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **decided: Any
 ) -> Predictions:
-    return Predictions(**{**arrays, **options, **decided})
+    rows = Predictions(**{**arrays, **options, **decided})
+    rows.zero_rounding_errors()
+    return rows
 
 
 def _chunks_of_rows(arrays: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -104,8 +104,25 @@ def run(
 ) -> S:
     """The state of all rows. Each thread adds blocks to its own state; the states are merged.
 
-    If several blocks fail, the error of the first one is raised.
+    If several blocks fail, the error of the first one is raised, unless rounding errors below 0
+    are the cause: the pass is then repeated with 0 in their place.
     """
+    once = partial(_run, rows, empty, threads, rows_per_block, progress)
+    try:
+        return once()
+    except InputError:
+        if not rows.zero_rounding_errors():
+            raise
+        return once()
+
+
+def _run(
+    rows: Predictions,
+    empty: Callable[[], S],
+    threads: int | None,
+    rows_per_block: int | None,
+    progress: bool | None,
+) -> S:
     threads = default_threads() if threads is None else threads
     if threads < 1:
         raise InputError("threads", "must be at least 1", threads)

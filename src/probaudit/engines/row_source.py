@@ -137,7 +137,9 @@ class RowSource:
     def predictions(self, batch: Any, *, in_place: bool = False) -> Predictions:
         """The rows of an Arrow batch. Outputs are a column-ordered matrix or, with `in_place`,
         `Columns` that are not copied."""
-        return self.layout.predictions(_Batch(batch), _columns if in_place else _by_column)
+        rows = self.layout.predictions(_Batch(batch), _columns if in_place else _by_column)
+        rows.zero_rounding_errors()
+        return rows
 
     def read_in_place(self, threads: int, readers: int) -> RowSource:
         """The same rows in larger batches, for threads that read columns in place (`predictions`).

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..data.classes import Pattern, order_columns, wildcard_parts
+from ..data.keywords import with_known_keywords
 from ..data.predictions import OnBadRows, Predictions
 from ..errors import InputError
 from ..text import listed
@@ -33,6 +34,7 @@ from .tables import holds_text, read_array, stored_fit, table_of, table_of_file
 from .writing import arrow_table
 
 
+@with_known_keywords
 def read(
     source: Any,
     *,

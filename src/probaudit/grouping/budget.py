@@ -23,10 +23,10 @@ from ..calibration.views import lens_rows
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selection import select_calibrator
 from ..choices.definitions import Definition
-from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
+from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel, checked_lens
 from ..choices.scores import NAMED, as_score
 from ..data.arrays import as_array, data_frame, named_columns
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
@@ -34,7 +34,7 @@ from ..errors import Argument, InputError
 from ..estimate import Estimate
 from ..scoring.expected_scores import estimate_score
 from ..states.evidence import Others
-from ..text import MISSING, ShownAsTable, TextTable, number, percent
+from ..text import ShownAsTable, TextTable, interval_text, number, percent
 from .event_loss import PARTS
 from .features import features_of
 from .loss import GroupingLoss, grouping_loss
@@ -136,11 +136,11 @@ class Budget(ShownAsTable):
 
 def _budget_cells(part: Estimate, budget: Budget) -> list[str]:
     """A part, its interval and its share of the total."""
-    span = f"{number(part.low)} to {number(part.high)}" if math.isfinite(part.low) else MISSING
-    return [number(part), span, percent(part / budget.total) if budget.total else ""]
+    share = percent(part / budget.total) if budget.total else ""
+    return [number(part), interval_text(part.low, part.high), share]
 
 
-@documents_row_options
+@takes_row_options
 def loss_budget(
     y_true: Any,
     y_proba: Any = None,
@@ -200,7 +200,8 @@ def loss_budget(
         sample_words = evidence.sample_words
     else:
         predictions = rows_of(y_true, y_proba, **options)
-    lens = budget_lens(predictions) if lens is None else lens
+        predictions.check_index("features", features)
+    lens = budget_lens(predictions) if lens is None else checked_lens(lens)
     features = features_of(predictions) if features is None else features
     choices: dict[str, Any] = {"bins": bins, "regions": regions, "region_ratio": region_ratio}
     choices |= {"resamples": resamples, "seed": seed}

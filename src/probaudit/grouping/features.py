@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.arrays import as_array, named_columns
+from ..data.arrays import as_array, named_columns, wrong_features
 from ..data.predictions import Predictions
 from ..data.work import each_chunk
 from ..errors import InputError
@@ -45,11 +45,7 @@ class Features:
         if columns is None:
             values = as_array(data, argument)
             if values.ndim != 2 or len(values) != rows or not values.shape[1]:
-                raise InputError(
-                    argument,
-                    f"must be [rows, features] with {rows} rows",
-                    f"shape {values.shape}",
-                )
+                raise wrong_features(argument, rows, values.shape)
             if values.dtype.kind in "fiu":
                 return cls(tuple(f"f_{k}" for k in range(values.shape[1])), values)
             columns = {f"f_{k}": values[:, k] for k in range(values.shape[1])}

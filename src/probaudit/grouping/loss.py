@@ -11,12 +11,12 @@ import numpy as np
 
 from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import lens_rows
-from ..choices.definitions import Definition
+from ..choices.definitions import Definition, in_words
 from ..choices.lenses import Classwise, Full, Lens, TopLabel, error_lens
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from ..choices.scores import Brier, Log, Score, as_score
-from ..data.arrays import as_array, data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.arrays import as_array, data_frame, estimate_frame
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
@@ -24,7 +24,7 @@ from ..errors import Argument, InputError
 from ..estimate import Estimate
 from ..scoring.intervals import clopper_pearson
 from ..states.evidence import Others
-from ..text import ShownAsTable, TextTable, percent
+from ..text import ShownAsTable, TextTable, capitalised, counted, interval_text, number, percent
 from .bootstrap import resampled_parts
 from .event_loss import PARTS, Event, GroupingPlan, Measured, measure, measure_joint
 from .lower_bound import BRIER, CLASS_LOG, LOG, Bounds, Generator
@@ -84,8 +84,8 @@ class GroupingRates(ShownAsTable):
         return TextTable("Regions of rows with similar predictions", headers, rows)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupingLoss:
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupingLoss(ShownAsTable):
     """The grouping loss that regions reveal, and the calibration loss. For a single event the Brier
     score is (p - y)^2; over classes it is summed.
 
@@ -138,19 +138,29 @@ class GroupingLoss:
     def __float__(self) -> float:
         return float(self.lower_bound)
 
-    def __repr__(self) -> str:
-        low, high = self.lower_bound.interval
-        span = f" [{low:.6g}, {high:.6g}]" if np.isfinite(low) else ""
-        definition = f"{self.definition}, n = {self.lower_bound.n:,}"
-        if not self.searched:
-            return f"too few rows to search for hidden groups  ({definition})"
-        return (
-            f"hidden groups cost at least {float(self.lower_bound):.6g}{span},"
-            f" miscalibration {float(self.calibration_loss):.6g}  ({definition})"
+    def _text_table(self) -> TextTable:
+        parts = {
+            "hidden groups cost at least": self.lower_bound,
+            "  explained by regions": self.explained,
+            "  induced by bins": self.induced,
+            "miscalibration costs": self.calibration_loss,
+        }
+        few = "Too few rows to search for hidden groups: a bound of 0 is no evidence."
+        found = f"{len(self.regions):,} regions: see `regions`." if self.searched else few
+        return TextTable(
+            f"Grouping loss, {counted(self.lower_bound.n)}",
+            ("", "value", "95% interval"),
+            [[name, number(x), interval_text(x.low, x.high)] for name, x in parts.items()],
+            f"{found}\n{capitalised(in_words(self.definition))}.",
         )
 
+    def to_frame(self) -> Any:
+        """A row for each part of the loss, as a pandas DataFrame. `regions.to_frame()` has a row
+        for each region."""
+        return estimate_frame({name: getattr(self, name) for name in PARTS})
 
-@documents_row_options
+
+@takes_row_options
 def grouping_loss(
     y_true: Any,
     y_proba: Any = None,
@@ -225,7 +235,8 @@ def grouping_loss(
         predictions, others = evidence.sample, evidence.others
     else:
         predictions = rows_of(y_true, y_proba, **options)
-    lens = error_lens(predictions) if lens is None else lens
+        predictions.check_index("features", features)
+    lens = error_lens(predictions, lens)
     choice, known = chosen_regions(regions, region_ratio, features, predictions)
     plan = GroupingPlan(
         rule=rule,

@@ -4,8 +4,8 @@ predicted probabilities, at a controlled false discovery rate."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Origin(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class RegionTable(ShownAsTable):
     """Regions, sorted by their share of the loss, the largest first. Each is evaluated on rows that
-    it was not learned from."""
+    it was not learned from. `regions[0]` is a region, `regions[:3]` a table of the first three."""
 
     number: np.ndarray
     origin: Callable[[int], Origin]
@@ -152,7 +152,14 @@ class RegionTable(ShownAsTable):
     def __len__(self) -> int:
         return len(self.number)
 
-    def __getitem__(self, place: int) -> Region:
+    @overload
+    def __getitem__(self, place: int) -> Region: ...
+    @overload
+    def __getitem__(self, place: slice) -> RegionTable: ...
+    def __getitem__(self, place: int | slice) -> Region | RegionTable:
+        if isinstance(place, slice):
+            kept = {name: column[place] for name, column in vars(self).items() if name != "origin"}
+            return replace(self, **kept)
         if not -len(self) <= place < len(self):
             raise IndexError(place)
         number = int(self.number[place])

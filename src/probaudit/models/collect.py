@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from ..data.keywords import with_known_keywords
 from ..data.predictions import Predictions
 from ..engines.row_source import RowSource
 from ..errors import InputError
@@ -50,6 +51,7 @@ def collect(
 ) -> RowSource: ...
 
 
+@with_known_keywords
 def collect(
     model: Any,
     data: Any,

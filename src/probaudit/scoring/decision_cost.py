@@ -11,7 +11,8 @@ import numpy as np
 
 from ..choices.scores import Cost
 from ..data.arrays import as_array, as_numbers
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
+from ..data.keywords import with_known_keywords
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
@@ -25,6 +26,7 @@ NODES = 200  # values of t at which a risk integral evaluates the risk
 Path = Callable[[float], Any]
 
 
+@with_known_keywords
 def decision_cost(
     y_true: Any,
     decisions: Any,
@@ -92,7 +94,7 @@ def _decision_codes(decisions: Any, names: Sequence[Any] | None, count: int) -> 
     return codes.astype(np.int64)
 
 
-@documents_row_options
+@takes_row_options
 def risk_integral(
     y_true: Any,
     y_proba: Any = None,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..choices.scores import Cost
 from ..data.arrays import as_numbers, data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..estimate import Estimate
 from ..text import ShownAsTable, TextTable, capitalised, counted, evenly_spaced, number, significant
@@ -112,7 +112,7 @@ class CurveDifference:
     high: np.ndarray
 
 
-@documents_row_options
+@takes_row_options
 def decision_curve(
     y_true: Any,
     y_proba: Any = None,
@@ -263,7 +263,7 @@ class BestThreshold(ShownAsTable):
         )
 
 
-@documents_row_options
+@takes_row_options
 def best_threshold(
     y_true: Any, y_proba: Any = None, costs: Any = None, **options: Unpack[RowOptions]
 ) -> BestThreshold:

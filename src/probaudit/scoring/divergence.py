@@ -9,6 +9,7 @@ import numpy as np
 
 from ..choices.scores import Cost, RiskWeighted, Score, as_score
 from ..data.arrays import as_array
+from ..data.keywords import with_known_keywords
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
@@ -16,6 +17,7 @@ from ..estimate import Estimate
 from .intervals import ClassParts, score_interval
 
 
+@with_known_keywords
 def score_divergence(
     reference: Any,
     y_proba: Any,

@@ -8,14 +8,14 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.scores import Log
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..engines.good_rows import GoodRows
 from ..estimate import Estimate
 from .decision_cost import row_mean
 from .row_scores import CHUNK
 
 
-@documents_row_options
+@takes_row_options
 def output_entropy(
     y_true: Any, y_proba: Any = None, *, normalize: bool = False, **options: Unpack[RowOptions]
 ) -> Estimate:

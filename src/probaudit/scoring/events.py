@@ -58,7 +58,7 @@ class EventTable:
     def of(cls, predictions: Predictions, lens: Lens | None = None) -> EventTable:
         """The event that a lens shows; by default that of `event_lens`."""
         pairs = predictions.pairs and lens == TopLabel()
-        lens = event_lens(predictions) if lens is None or pairs else lens
+        lens = event_lens(predictions, None if pairs else lens)
         good = GoodRows.of(predictions)
         views = good.views(lens)
         if len(views) != 1 or views[0].outputs.ndim != 1:

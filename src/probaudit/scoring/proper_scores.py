@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from ..choices.scores import Brier, Cost, Log, RankedProbability, Score
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey, weights_of
 from ..engines.memory import sample_of, summary
@@ -17,7 +17,7 @@ from .expected_scores import estimate_score
 from .row_scores import class_sums, row_scores
 
 
-@documents_row_options
+@takes_row_options
 def log_score(
     y_true: Any,
     y_proba: Any = None,
@@ -53,7 +53,7 @@ def log_score(
     )
 
 
-@documents_row_options
+@takes_row_options
 def brier_score(
     y_true: Any,
     y_proba: Any = None,
@@ -76,7 +76,7 @@ def brier_score(
     )
 
 
-@documents_row_options
+@takes_row_options
 def bayes_risk(
     y_true: Any,
     y_proba: Any = None,
@@ -106,7 +106,7 @@ def bayes_risk(
     )
 
 
-@documents_row_options
+@takes_row_options
 def ranked_probability_score(
     y_true: Any,
     y_proba: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..choices.lenses import TopLabel
 from ..data.arrays import data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..estimate import Estimate
 from ..text import ShownAsTable, TextTable, counted, number
@@ -105,7 +105,7 @@ class RiskCoverage(ShownAsTable):
         )
 
 
-@documents_row_options
+@takes_row_options
 def risk_coverage(y_true: Any, y_proba: Any = None, **options: Unpack[RowOptions]) -> RiskCoverage:
     """Risk-coverage curve, AURC and excess AURC of the most probable class (Geifman & El-Yaniv
     2017; Geifman et al. 2019), or of pairs of a confidence and whether it was right.

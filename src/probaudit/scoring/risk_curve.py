@@ -9,7 +9,7 @@ import numpy as np
 
 from ..choices.scores import RiskWeighted
 from ..data.arrays import as_numbers, data_frame
-from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..engines.memory import summary
@@ -53,7 +53,7 @@ class RiskCurve(ShownAsTable):
         )
 
 
-@documents_row_options
+@takes_row_options
 def risk_curve(
     y_true: Any,
     y_proba: Any = None,
@@ -95,7 +95,7 @@ def risk_curve(
     )
 
 
-@documents_row_options
+@takes_row_options
 def risk_weighted_score(
     y_true: Any,
     y_proba: Any = None,

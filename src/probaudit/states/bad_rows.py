@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.arrays import is_missing
+from ..data.label_hints import label_hint
 from ..data.predictions import IGNORED, Block
 from ..errors import Argument, InputError, WayOut
 
 if TYPE_CHECKING:
     from .plan import Plan
 
+DROP = Argument("on_bad_rows", '"drop"')
 ROUNDED: WayOut = (
     "if rows are rounded, raise ",
     Argument("tolerance"),
     " or leave them out with ",
-    Argument("on_bad_rows", '"drop"'),
+    DROP,
 )
 RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
 
@@ -41,16 +43,12 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         label = label.item() if isinstance(label, np.generic) else label
         missing = is_missing(label) or label == ""
         shown = "label is missing" if missing else f"label {label!r}"
-        leave_out: WayOut = (
-            "to leave out and count rows with this label, pass ",
-            Argument("ignore_label", repr(label)),
-        )
         return InputError(
             name("y"),
             f"must be one of the classes {_listed(plan.classes)}",
             shown,
             row=row,
-            way_out=() if missing else leave_out,
+            way_out=() if missing else label_hint(block.raw_labels, label, plan.classes),
         )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"
@@ -77,6 +75,8 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
 
 def _remedy(plan: Plan, values: np.ndarray) -> WayOut:
     """What to do if the outputs are percentages or logits, by the look of a row."""
+    if np.isnan(values).any():
+        return ("fill in missing probabilities, or leave these rows out with ", DROP)
     if not np.isfinite(values).all():
         return ()
     if (

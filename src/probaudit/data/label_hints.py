@@ -1,0 +1,64 @@
+"""What to do about labels that are not classes, by the look of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import Argument, WayOut
+
+SWAPPED: WayOut = ("these look like probabilities: check that labels and outputs are not swapped",)
+MANY_CLASSES = 6  # above which classes are not listed
+
+
+def table_hint(labels: np.ndarray, argument: str) -> WayOut:
+    """For labels with two dimensions or more.
+
+    >>> table_hint(np.array([[0, 1], [1, 0]]), "y_true")
+    ('for one-hot labels, pass `y_true.argmax(axis=1)`',)
+    """
+    if labels.ndim == 2 and labels.dtype.kind in "biuf":
+        marks, sums = (labels == 0) | (labels == 1), labels.sum(axis=1)
+        if marks.all():
+            return (
+                (f"for one-hot labels, pass `{argument}.argmax(axis=1)`",)
+                if (sums == 1).all()
+                else ("for independent events, use `multilabel_table`",)
+            )
+        if _are_shares(labels):
+            return SWAPPED
+    return (
+        "pass one-hot labels as column numbers, independent events to "
+        "`multilabel_table`, and dense outputs as [n, K, ...]",
+    )
+
+
+def label_hint(labels: np.ndarray, label: Any, classes: Sequence[Any]) -> WayOut:
+    """For a label that is not a class; `labels` : some rows, among them that one.
+
+    >>> label_hint(np.array([0.25, 0.5]), 0.25, (0, 1)) == SWAPPED
+    True
+    >>> label_hint(np.array([1, 3, 2]), 3, (0, 1, 2))[-1]
+    Argument(name='classes', value='[1, 2, 3]')
+    """
+    K = len(classes)
+    if labels.dtype.kind in "iuf" and tuple(classes) == tuple(range(K)):
+        if labels.dtype.kind == "f" and label != np.floor(label) and _are_shares(labels):
+            return SWAPPED
+        present = np.unique(labels[np.isfinite(labels) & (labels == np.floor(labels))])
+        counted = len(present) and present[0] >= 1 and present[-1] == K
+        if counted or len(present) == K <= MANY_CLASSES:
+            named = range(1, K + 1) if counted else [int(value) for value in present]
+            shown = f"range(1, {K + 1})" if K > MANY_CLASSES else str(list(named))
+            return ("name the class of each column with ", Argument("classes", shown))
+    return (
+        "to leave out and count rows with this label, pass ",
+        Argument("ignore_label", repr(label)),
+    )
+
+
+def _are_shares(values: np.ndarray) -> bool:
+    """Whether all values lie between 0 and 1."""
+    return bool(values.size and values.min() >= 0 and values.max() <= 1)

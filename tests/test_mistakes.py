@@ -1,0 +1,345 @@
+"""Typical mistakes of users of the Python API, with the message that each gets: the rule, the value
+found, and the way out. Mistakes with files and on the command line are in their own table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import probaudit as pb
+from probaudit import calibrators
+
+RNG = np.random.default_rng(0)
+N = 60
+P = RNG.random(N)  # of the second of two classes
+Y = (RNG.random(N) < P).astype(int)
+P3 = RNG.dirichlet([1, 1, 1], N)
+Y3 = np.r_[0, 1, 2, RNG.integers(0, 3, N - 3)]
+FRAME = pd.DataFrame({"y": Y, "p": P, "topic": np.where(np.arange(N) % 2, "law", "art")})
+SHUFFLED = FRAME.sample(frac=1, random_state=0)
+
+
+class Mistake(NamedTuple):
+    """A call, the words of its message, and the words of the way out."""
+
+    call: Callable[[], Any]
+    rule: str
+    way_out: str
+
+
+def with_first(value: float) -> np.ndarray:
+    return np.r_[value, P[1:]]
+
+
+KEYWORDS = {
+    "n_bins": Mistake(
+        lambda: pb.calibration_error(Y, P, n_bins=10),
+        "calibration_error() has no argument `n_bins` (found: 10)",
+        "Use `partition=EqualWidth(10)`.",
+    ),
+    "bins of a diagram": Mistake(
+        lambda: pb.diagrams.reliability_diagram(Y, P, n_bins=10),
+        "reliability_diagram() has no argument `n_bins` (found: 10)",
+        "Use `bins`.",
+    ),
+    "display": Mistake(
+        lambda: pb.diagrams.ReliabilityDisplay.from_predictions(Y, P, strategy="uniform"),
+        "reliability_diagram() has no argument `strategy` (found: 'uniform')",
+        "Use `bins`.",
+    ),
+    "normalise": Mistake(
+        lambda: pb.log_score(Y, P, normalise=True),
+        "log_score() has no argument `normalise` (found: True)",
+        "Use `normalize`.",
+    ),
+    "norm": Mistake(
+        lambda: pb.calibration_error(Y, P, norm="l2"),
+        "calibration_error() has no argument `norm` (found: 'l2')",
+        "Use `distance`.",
+    ),
+    "weights": Mistake(
+        lambda: pb.log_score(Y, P, weights=np.ones(N)),
+        "log_score() has no argument `weights`",
+        "Use `sample_weight`.",
+    ),
+    "labels": Mistake(
+        lambda: pb.log_score(Y, P, labels=[0, 1]),
+        "log_score() has no argument `labels`",
+        "Use `classes`.",
+    ),
+    "pos_label": Mistake(
+        lambda: pb.validation_table(Y, P, pos_label=1),
+        "validation_table() has no argument `pos_label` (found: 1)",
+        "Use `event`.",
+    ),
+    "groups of an audit": Mistake(
+        lambda: pb.audit(Y, P, groups=FRAME[["topic"]]),
+        "audit() has no argument `groups`",
+        "Use `columns`.",
+    ),
+    "y_prob": Mistake(
+        lambda: pb.log_score(Y, y_prob=P),
+        "log_score() has no argument `y_prob`",
+        "Use `y_proba`.",
+    ),
+    "methods": Mistake(
+        lambda: pb.select_calibrator(Y, P, methods=["platt"]),
+        "select_calibrator() has no argument `methods`",
+        "Use `candidates`.",
+    ),
+    "threshold": Mistake(
+        lambda: pb.decision_curve(Y, P, threshold=0.5),
+        "decision_curve() has no argument `threshold` (found: 0.5)",
+        "Use `thresholds`.",
+    ),
+    "n_jobs": Mistake(
+        lambda: pb.log_score(Y, P, n_jobs=2),
+        "log_score() has no argument `n_jobs` (found: 2)",
+        "Use `threads`.",
+    ),
+    "random_state": Mistake(
+        lambda: pb.calibration_test(Y, P, random_state=0),
+        "calibration_test() has no argument `random_state` (found: 0)",
+        "Use `seed`.",
+    ),
+    "misspelt": Mistake(
+        lambda: pb.audit(Y, P, feature=P[:, None]),
+        "audit() has no argument `feature`",
+        "Use `features`.",
+    ),
+    "unlike any other": Mistake(
+        lambda: pb.brier_score(Y, P, xyz=1),
+        "brier_score() has no argument `xyz` (found: 1)",
+        "Arguments are y_true, y_proba, normalize, priors",
+    ),
+    "columns of a frame": Mistake(
+        lambda: pb.audit(FRAME, label="y", probs="p"),
+        "audit() has no argument `label` (found: 'y')",
+        "in `read`: audit(read(data, label='y', probs='p')).",
+    ),
+    "a keyword of read": Mistake(
+        lambda: pb.read(FRAME, label="y", probs="p", sample_weight="topic"),
+        "read() has no argument `sample_weight` (found: 'topic')",
+        "Use `weight`.",
+    ),
+}
+CHOICES = {
+    "a number as partition": Mistake(
+        lambda: pb.calibration_error(Y, P, partition=10),
+        "`partition`: must be a partition (found: 10)",
+        "Pass EqualWidth(10).",
+    ),
+    "a name as partition": Mistake(
+        lambda: pb.calibration_error(Y, P, partition="equal_mass"),
+        "`partition`: must be a partition (found: 'equal_mass')",
+        "Pass EqualMass().",
+    ),
+    "a name as lens": Mistake(
+        lambda: pb.calibration_error(Y, P, lens="classwise"),
+        "`lens`: must be a lens (found: 'classwise')",
+        "Pass Classwise().",
+    ),
+    "a class as lens": Mistake(
+        lambda: pb.calibration_test(Y, P, lens=pb.TopLabel),
+        "`lens`: must be a lens (found: TopLabel)",
+        "Pass TopLabel().",
+    ),
+    "a name as calibrator": Mistake(
+        lambda: pb.calibration_loss(Y, P, calibrator="platt_scaling"),
+        "`calibrator`: must be a calibrator (found: 'platt_scaling')",
+        "Pass PlattScaling().",
+    ),
+    "the name of a column": Mistake(
+        lambda: pb.calibration_error(Y, P, partition=pb.Column("topic")),
+        "Column needs one value per row (found: 'topic')",
+        'such as Column(frame["topic"])',
+    ),
+    "bins as text": Mistake(
+        lambda: pb.EqualWidth("10"), "`bins`: must be a whole number", "(found: '10')"
+    ),
+    "an unknown distance": Mistake(
+        lambda: pb.calibration_error(Y, P, distance="l3"),
+        "`distance`: must be one of l1, tvd",
+        "(found: 'l3')",
+    ),
+    "an unknown score": Mistake(
+        lambda: pb.calibration_loss(Y, P, score="logloss"),
+        "`score`: must be one of log, brier",
+        "(found: 'logloss')",
+    ),
+    "three classes as two": Mistake(
+        lambda: pb.calibration_error(Y3, P3, lens=pb.Binary()),
+        "Binary requires two classes (found: 3)",
+        "Use TopLabel() or OneVsRest(index).",
+    ),
+    "no event": Mistake(
+        lambda: pb.decision_curve(Y3, P3),
+        "`event`: must name a class if there are more than two (found: 3 classes)",
+        "Pass `event`",
+    ),
+    "costs of errors alone": Mistake(
+        lambda: pb.bayes_risk(Y, P, costs=[1, 5]),
+        "`costs`: must be a matrix [classes, decisions]",
+        "(found: has shape (2,))",
+    ),
+    "models as a list": Mistake(
+        lambda: pb.compare([P, P], Y),
+        "`models`: must map the names of at least two models to outputs (found: list)",
+        'by name, then the labels: {"a": p, "b": q}, y_true',
+    ),
+    "a column without its name": Mistake(
+        lambda: pb.audit(Y, P, columns=FRAME["topic"]),
+        "`columns`: must be a frame, or a mapping of names to arrays (found: Series)",
+        '{"topic": values}',
+    ),
+    "one feature": Mistake(
+        lambda: pb.grouping_loss(Y, P, P),
+        f"`features`: must be [rows, features] with {N} rows (found: has shape ({N},))",
+        "as `features[:, None]`",
+    ),
+    "weights of a test": Mistake(
+        lambda: pb.hosmer_lemeshow_test(Y, P, sample_weight=np.ones(N)),
+        "`sample_weight`: the Hosmer-Lemeshow test needs rows of equal weight",
+        "use `calibration_test`, which takes them.",
+    ),
+}
+ROWS = {
+    "swapped": Mistake(
+        lambda: pb.log_score(P, Y),
+        f"`y_true`: must be one of the classes 0, 1 (row 0: label {float(P[0])!r})",
+        "check that labels and outputs are not swapped",
+    ),
+    "swapped, three classes": Mistake(
+        lambda: pb.audit(P3, Y3),
+        f"`y_true`: must be one label per row (found: has shape ({N}, 3))",
+        "check that labels and outputs are not swapped",
+    ),
+    "swapped in fit": Mistake(
+        lambda: calibrators.PlattScaling().fit(Y, P),
+        "`y`: must hold classes (found: Unknown label type: continuous)",
+        "Outputs come first: `fit(P, y)`.",
+    ),
+    "one-hot": Mistake(
+        lambda: pb.log_score(np.eye(3)[Y3], P3),
+        f"`y_true`: must be one label per row (found: has shape ({N}, 3))",
+        "For one-hot labels, pass `y_true.argmax(axis=1)`.",
+    ),
+    "several labels": Mistake(
+        lambda: pb.log_score(np.ones((N, 3), int), P3),
+        f"`y_true`: must be one label per row (found: has shape ({N}, 3))",
+        "use `multilabel_table`",
+    ),
+    "labels from 1": Mistake(
+        lambda: pb.log_score(Y3 + 1, P3),
+        "`y_true`: must be one of the classes 0, 1, 2 (row 2: label 3)",
+        "Name the class of each column with `classes=[1, 2, 3]`.",
+    ),
+    "labels -1 and 1": Mistake(
+        lambda: pb.log_score(2 * Y - 1, P),
+        f"`y_true`: must be one of the classes 0, 1 (row {np.argmin(Y)}: label -1)",
+        "`classes=[-1, 1]`",
+    ),
+    "text without classes": Mistake(
+        lambda: pb.log_score(np.where(Y, "yes", "no"), P),
+        "`y_true`: labels must be column numbers if classes are not given",
+        "Pass `classes`, the class of each column in order.",
+    ),
+    "another index": Mistake(
+        lambda: pb.log_score(FRAME.y, SHUFFLED.p),
+        "`y_proba`: must have the same pandas index as `y_true`",
+        "Align it with `.loc[y_true.index]`, or pass `.to_numpy()`",
+    ),
+    "weights with another index": Mistake(
+        lambda: pb.log_score(FRAME.y, FRAME.p, sample_weight=SHUFFLED.p),
+        "`sample_weight`: must have the same pandas index as `y_true`",
+        ".loc[y_true.index]",
+    ),
+    "groups with another index": Mistake(
+        lambda: pb.calibration_error(FRAME.y, FRAME.p, partition=pb.Column(SHUFFLED.topic)),
+        "`partition`: must have the same pandas index as `y_true`",
+        ".loc[y_true.index]",
+    ),
+    "outputs of fit with another index": Mistake(
+        lambda: calibrators.PlattScaling().fit(SHUFFLED.p, FRAME.y),
+        "`y`: must have the same pandas index as `P`",
+        ".loc[P.index]",
+    ),
+    "percentages": Mistake(
+        lambda: pb.log_score(Y, 100 * P),
+        "`y_proba`: a probability must lie between 0 and 1 (row 0: 63.6961687)",
+        "Divide percentages by 100.",
+    ),
+    "logits": Mistake(
+        lambda: pb.log_score(Y3, np.log(P3)),
+        "`y_proba`: a probability must lie between 0 and 1 (row 0: -",
+        "Declare logits with `from_logits=True`.",
+    ),
+    "a gap": Mistake(
+        lambda: pb.log_score(Y, with_first(np.nan)),
+        "`y_proba`: a probability must lie between 0 and 1 (row 0: nan)",
+        'leave these rows out with `on_bad_rows="drop"`',
+    ),
+    "rows that do not sum to 1": Mistake(
+        lambda: pb.log_score(Y3, 0.9 * P3),
+        "`y_proba`: a row must sum to 1 within 1e-05 (row 0: sums to 0.9)",
+        "raise `tolerance`",
+    ),
+    "other lengths": Mistake(
+        lambda: pb.log_score(Y[:-1], P),
+        f"`y_true`: needs one label per row of `y_proba` ({N})",
+        f"(found: {N - 1})",
+    ),
+    "a frame": Mistake(
+        lambda: pb.audit(FRAME),
+        "`y_true`: must be labels or Predictions (found: DataFrame)",
+        "Load files and frames with `read(...)` first.",
+    ),
+    "a frame and names": Mistake(
+        lambda: pb.audit(FRAME, "p"),
+        "`y_true`: must be labels or Predictions (found: DataFrame)",
+        "Load files and frames with `read(...)` first.",
+    ),
+    "a column that is not there": Mistake(
+        lambda: pb.read(FRAME, label="Y", probs="p"),
+        "`label`: must be one of the columns y, p, topic",
+        "(found: there is no column 'Y')",
+    ),
+    "a regressor as scorer's model": Mistake(
+        lambda: pb.as_scorer(pb.log_score)(LinearRegression().fit(P3, Y), P3, Y),
+        "`estimator`: must be a classifier with `predict_proba`",
+        "(found: LinearRegression)",
+    ),
+    "a name that an audit lacks": Mistake(
+        lambda: pb.audit(Y, P, repair=False)["ECE"], "'ECE'", "did you mean ece?"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [pytest.param(x, id=name) for name, x in (KEYWORDS | CHOICES | ROWS).items()],
+)
+def test_mistakes_are_named(mistake):
+    with pytest.raises((pb.InputError, TypeError, KeyError)) as caught:
+        mistake.call()
+    message = str(caught.value)
+    assert mistake.rule in message
+    assert mistake.way_out in message
+    assert message.index(mistake.rule) < message.index(mistake.way_out)
+
+
+@pytest.mark.parametrize("value", [-1e-9, 1 + 1e-9])
+def test_rounding_errors_are_tolerated(value):
+    nearest = with_first(round(value))
+    assert pb.brier_score(Y, with_first(value)) == pytest.approx(pb.brier_score(Y, nearest))
+
+
+def test_tables_take_slices():
+    regions = pb.grouping_loss(Y, P, np.c_[P, P], lens=pb.Binary(), region_ratio=5).regions
+    assert [region.number for region in regions[:3]] == regions.number[:3].tolist()
+    assert regions[:3][1] == regions[1]
