@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibration.errors import calibration_error
 from ..data.arrays import data_frame
-from ..data.inputs import RowOptions, takes_row_options, rows_of
+from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.proper_scores import brier_score, log_score
