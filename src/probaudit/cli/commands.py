@@ -21,6 +21,7 @@ from .given_options import Command
 from .multilabel import multilabel
 from .outputs import print_in_ascii
 from .reproduce import reproduce
+from .warm_up import warm_up
 
 
 class Commands(TyperGroup):
@@ -38,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for function in (audit, check, compare, multilabel, calibrate, apply, demo, reproduce):
+for function in (audit, check, compare, multilabel, calibrate, apply, demo, reproduce, warm_up):
     app.command(cls=Command)(function)
 
 
