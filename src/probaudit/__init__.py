@@ -59,6 +59,7 @@ from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .comparisons.comparison import Comparison, compare
 from .comparisons.lens_table import lens_table
 from .data.predictions import Predictions
+from .data.warming import warm_up
 from .engines.choosing import scan
 from .errors import InputError
 from .estimate import Estimate
@@ -208,6 +209,7 @@ __all__ = [
     "sweep_calibration_error",
     "training",
     "validation_table",
+    "warm_up",
 ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probaudit.kernels import compiling
+from probaudit.kernels import numba_private
 
 SMALL = """
 import sys
@@ -69,9 +69,9 @@ def test_small_passes_stay_inside_their_arrays(tmp_path: Path, classes, kinds):
 
 
 def test_code_with_and_without_checks_is_stored_apart(tmp_path: Path, monkeypatch):
-    files = compiling._SignatureFiles(str(tmp_path), "kernel")
+    files = numba_private._SignatureFiles(str(tmp_path), "kernel", "stamp")
     names = []
     for checks in (None, 1):
-        monkeypatch.setattr(compiling.numba.config, "BOUNDSCHECK", checks)
+        monkeypatch.setattr(numba_private.numba.config, "BOUNDSCHECK", checks)
         names.append(files._file(("signature",))._index_name)
     assert len(np.unique(names)) == 2

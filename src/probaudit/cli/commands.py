@@ -26,6 +26,7 @@ from .multilabel import multilabel
 from .outputs import print_in_ascii
 from .reproduce import reproduce
 from .running import with_quiet
+from .warm_up import warm_up
 
 INTERNAL_ERROR = 3
 
@@ -56,6 +57,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Judge": (audit, check, compare, multilabel, monitor),
     "Repair": (calibrate, apply),
     "Learn": (demo, reproduce),
+    "Install": (warm_up,),
 }
 for panel, functions in PANELS.items():
     for function in functions:

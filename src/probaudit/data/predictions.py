@@ -447,7 +447,7 @@ class Predictions:
 
     def block(self, first: int, last: int, *, by_column: bool = False) -> Block:
         """The rows from `first` to `last`. With `by_column`, outputs stored by column stay so."""
-        whole = self._in_columns if by_column else None
+        whole = self._in_columns if by_column and _reads_columns() else None
         columns = None if whole is None else whole.part(first, last)
         values = self._rows(first, last) if columns is None else columns
         by_column = columns is not None
@@ -547,6 +547,13 @@ def _both_log_probs(second: np.ndarray) -> np.ndarray:
     v = second.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.column_stack([np.log(-np.expm1(v)), v])
+
+
+def _reads_columns() -> bool:
+    """Whether kernels can read columns by their addresses, with this numba."""
+    from ..kernels.vectors import READS_COLUMNS
+
+    return bool(READS_COLUMNS)
 
 
 def _equals(labels: np.ndarray, value: Any) -> np.ndarray:

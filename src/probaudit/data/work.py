@@ -54,8 +54,6 @@ class Progress:
     """A progress bar. On a terminal (or with `show`) it appears once the work takes longer than
     PATIENCE.
 
-    If no row is done by then, kernels are being compiled, and the bar says so.
-
     total : how much there is to do; None if unknown. unit : what is counted. work : the label of
         the bar; by default the unit.
     """
@@ -93,9 +91,7 @@ class Progress:
     def _note(self, done: int) -> None:
         self._done = done if self._total is None else min(self._total, done)
         if self._bar is not None:
-            self._bar.update(
-                self._task, completed=self._done, description=self._work, rate=self._rate()
-            )
+            self._bar.update(self._task, completed=self._done, rate=self._rate())
 
     def _rate(self) -> str:
         """Rows or bytes per second, as text."""
@@ -125,10 +121,8 @@ class Progress:
             if self._closed:  # during the imports
                 return
             self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-            waiting = self._work == "rows" and self._done == self._before
-            words = "compiling, on the first run only" if waiting else self._work
             self._task = self._bar.add_task(
-                words, total=self._total, completed=self._done, rate=self._rate()
+                self._work, total=self._total, completed=self._done, rate=self._rate()
             )
             self._bar.start()
 

@@ -3,7 +3,8 @@
 numba's own cache keeps one index per function. Two processes that start cold and compile different
 signatures can overwrite each other's index and later load the wrong machine code, and a full or
 read-only disk raises. Here every signature has files of its own, stamped with the source of all
-kernels, and a cache that cannot be read or written only costs a compilation.
+kernels, and a cache that cannot be read or written only costs a compilation. Wheels for a platform
+also ship such files (`SHIPPED`), compiled for the processors in `targets.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import caching
+
+from . import numba_private
+from .numba_private import BORROWING, CACHE
+from .targets import runnable_targets
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+SHIPPED = Path(__file__).with_name("compiled")
+PATIENCE = 1.0  # seconds of compiling before a line says so
+KERNELS: dict[str, Any] = {}  # every entry point, as "module.function"
 
 
 @functools.cache
@@ -31,50 +42,58 @@ def source_stamp() -> str:
     return digest.hexdigest()[:16]
 
 
-class _SignatureFiles:
-    """Saves and loads one compiled signature per pair of files, so that writers never share one."""
+class _Notice:
+    """One line on standard error, once a process, if compiling takes longer than PATIENCE. Called
+    with True before a compilation, and with False after it."""
 
-    def __init__(self, folder: str, base: str) -> None:
-        self._folder, self._base = folder, base
+    def __init__(self) -> None:
+        self._lock, self._timer = threading.Lock(), None
+        self._printed = os.environ.get("PROBAUDIT_QUIET", "0") != "0"
 
-    def _file(self, key: Any) -> caching.IndexDataCacheFile:
-        # numba's key does not say whether bounds are checked (NUMBA_BOUNDSCHECK).
-        parts = (key, numba.config.BOUNDSCHECK)
-        name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-        return caching.IndexDataCacheFile(self._folder, f"{self._base}-{name}", source_stamp())
+    def never(self) -> None:
+        """Print nothing, as the caller says what goes on."""
+        self._printed = True
 
-    def save(self, key: Any, data: Any) -> None:
-        self._file(key).save(key, data)
+    def __call__(self, compiling: bool) -> None:
+        with self._lock:
+            if not compiling and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            elif compiling and self._timer is None and not self._printed:
+                self._timer = threading.Timer(PATIENCE, self._print)
+                self._timer.daemon = True
+                self._timer.start()
 
-    def load(self, key: Any) -> Any:
-        return self._file(key).load(key)
-
-
-class _KernelCache(caching.FunctionCache):
-    """numba's function cache, except that no failure of the disk reaches the caller."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        self._cache_file = _SignatureFiles(self._cache_path, self._impl.filename_base)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # a truncated or foreign file: compile instead
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except Exception:  # disk full, folder gone: the compiled code in memory still works
+    def _print(self) -> None:
+        with self._lock:
+            printed, self._printed = self._printed, True
+        if printed:
             return
+        print(
+            "probaudit: compiling, on the first run only (up to a minute). "
+            "`probaudit warm-up` compiles everything ahead.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+notice = _Notice()
 
 
 def kernel(function: F) -> F:
     """Compile an entry point: called from Python, cached on disk."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    make = functools.partial(numba.njit, nogil=True, error_model="numpy")
+    dispatcher = make()(function)
     with contextlib.suppress(RuntimeError, OSError):  # nowhere to write: run without a cache
-        dispatcher._cache = _KernelCache(function)
+        if numba_private.works(CACHE):
+            shipped = str(SHIPPED), runnable_targets()
+            cache = numba_private.KernelCache(function, source_stamp(), shipped, notice)
+            numba_private.attach_cache(dispatcher, cache)
+        else:
+            # numba looks only at the file of the function: a name with the stamp covers helpers
+            function.__qualname__ += f"-{source_stamp()}"
+            dispatcher = make(cache=True)(function)
+    KERNELS[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = dispatcher
     return dispatcher
 
 
@@ -85,13 +104,13 @@ def inline(function: F) -> F:
     operation for each array of each tuple. `forceinline` avoids passing those tuples through
     memory.
     """
+    borrowing = {"forceinline": True, "_nrt": False} if numba_private.works(BORROWING) else {}
     return numba.njit(
         nogil=True,
         error_model="numpy",
         no_cpython_wrapper=True,
         no_cfunc_wrapper=True,
-        forceinline=True,
-        _nrt=False,
+        **borrowing,
     )(function)
 
 

@@ -11,7 +11,8 @@ from .compiling import allocator, inline, kernel
 from .elementary import exp
 from .grid_cells import offset_tick
 from .narrow import load_columns
-from .sixteen import ROWS, largest_ten
+from .scans import largest_ten
+from .sixteen import ROWS
 from .tallies import TILE, cell_of
 from .vectors import add_four, add_two
 

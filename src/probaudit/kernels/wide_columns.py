@@ -26,7 +26,8 @@ from .event_pass import (
 from .fixed_point import ROUND_BITS, raised_tick
 from .grid_cells import OFFSET_BITS, scale_of
 from .rules import BAD_SUM, GOOD, row_status
-from .sixteen import ROWS, SCALE, ColumnRows, largest_ten, new_scan, scan_sixteen
+from .scans import largest_ten, scan_sixteen
+from .sixteen import ROWS, SCALE, ColumnRows, new_scan
 from .tallies import FLUSH, TILE, add_tile, flush_classes, new_tile
 from .vectors import column_at
 from .wide import brier_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -229,6 +229,7 @@ class Statistics:
         """Add some rows of a block; returns how many counted."""
         from ..kernels import narrow, wide_columns
         from ..kernels.rules import LOGITS, InputRows, Options
+        from . import numpy_pass
 
         plan, (values, addresses, like) = self.plan, block.arrays
         options = Options(KINDS[plan.kind], plan.tolerance, plan.reject_cost)
@@ -241,9 +242,11 @@ class Statistics:
             weights=weights,
         )
         if plan.n_classes <= FEW_CLASSES:
-            if options.kind >= LOGITS:
-                return int(narrow.narrow_logits(rows, target, options))
-            return int(narrow.narrow_probabilities(rows, target, options))
+            logits = options.kind >= LOGITS
+            kernel: Any = narrow.narrow_logits if logits else narrow.narrow_probabilities
+            if numpy_pass.turns.take(kernel, len(rows.labels)):
+                return numpy_pass.narrow_pass(block.values[part], rows, target, options)
+            return int(kernel(rows, target, options))
         if not self.sees_events(block):
             values = rows_of(block, part, self._room)
             if block.by_column and (self._room is None or len(values) >= len(self._room)):

@@ -1,0 +1,88 @@
+"""Write src/probaudit/kernels/signatures.json: the signatures of kernels in ordinary use.
+
+Run it after a change of a kernel's arguments. Wheels and `probaudit warm-up` compile them ahead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import probaudit as pb
+from probaudit.kernels import signatures
+from probaudit.states import numpy_pass
+
+
+def rows(n: int, classes: int, dtype: Any = np.float64, **options: Any) -> pb.Predictions:
+    rng = np.random.default_rng(classes)
+    logits = rng.normal(size=(n, classes))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = (rng.random(n)[:, None] > probs.cumsum(axis=1)).sum(axis=1).clip(0, classes - 1)
+    features = {"x": rng.normal(size=n), "group": rng.choice(["a", "b"], n)}
+    outputs = logits if options.get("from_logits") else probs
+    return pb.Predictions(
+        labels, outputs.astype(dtype, order=options.pop("order", "C")), features=features, **options
+    )
+
+
+def command(*words: str) -> None:
+    """Run a command of probaudit, without its output."""
+    from probaudit.cli.commands import app
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        app(words)
+
+
+def ordinary_use() -> None:
+    """What most users run: scores, errors, audits, repairs and reports."""
+    kinds = [
+        {},
+        {"from_logits": True},
+        {"dtype": np.float32},
+        {"dtype": np.float32, "from_logits": True},
+        {"order": "F"},
+        {"sample_weight": np.linspace(0.5, 1.5, 2000)},
+    ]
+    for classes in (2, 5, 40):
+        for kind in kinds:
+            pb.audit(rows(2000, classes, **kind))
+        given = rows(2000, classes)
+        pb.calibration_error(given.y, given.probs)
+        pb.select_calibrator(given.y, given.probs)
+    binary = rows(2000, 2)
+    pb.log_score(binary.y, binary.probs[:, 1])
+    pb.brier_score(binary.y, binary.probs)
+    pb.smooth_calibration_error(binary.y, binary.probs)
+    pb.validation_table(binary.y, binary.probs[:, 1])
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder, "rows.csv")
+        lines = [f"{p:.6f},{q:.6f},{y}" for (p, q), y in zip(binary.probs, binary.y, strict=True)]
+        table.write_text("\n".join(["p_0,p_1,label", *lines]))
+        command("audit", str(table), "--html", str(Path(folder, "page.html")))
+        command("check", str(table), "--max", "log_score=1")
+
+
+if __name__ == "__main__":
+    numpy_pass.PASSES = 0  # use the kernels for few rows too
+    ordinary_use()
+    found = {
+        name: sorted(
+            ([signatures.spelled(kind) for kind in signature] for signature in kernel.signatures),
+            key=json.dumps,
+        )
+        for name, kernel in signatures.kernels().items()
+    }
+    entries = [
+        f'"{name}": [\n'
+        + ",\n".join("  " + json.dumps(signature, separators=(",", ":")) for signature in listed)
+        + "\n]"
+        for name, listed in found.items()
+        if listed
+    ]
+    signatures.LIST.write_text("{\n" + ",\n".join(entries) + "\n}\n", "utf-8")

@@ -1,0 +1,84 @@
+"""The listed signatures are those of ordinary use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import probaudit as pb
+from probaudit.cli.commands import app
+from probaudit.kernels import signatures
+
+LISTED = [(name, s) for name, found in signatures.listed().items() for s in found]
+
+USE = """
+import json, sys
+import numpy as np
+import probaudit as pb
+from probaudit.kernels import signatures
+from probaudit.states import numpy_pass
+
+numpy_pass.PASSES = 0
+rng = np.random.default_rng(0)
+p = rng.random(2000)
+y = (rng.random(2000) < p).astype(int)
+pb.log_score(y, np.c_[1 - p, p])
+pb.log_score(y, np.c_[1 - p, p].astype(np.float32))
+pb.log_score(y, np.log(np.c_[1 - p, p]), from_logits=True)
+pb.log_score(rng.integers(10, size=2000), rng.dirichlet(np.ones(10), 2000))
+pb.audit(y, p)
+used = {name: [list(map(signatures.spelled, s)) for s in kernel.signatures]
+        for name, kernel in signatures.kernels().items()}
+print(json.dumps(used))
+"""
+
+
+@pytest.mark.parametrize("name", signatures.listed())
+def test_types_are_read_as_they_are_written(name):
+    assert name in signatures.kernels()
+    for spelling in signatures.listed()[name]:
+        for part in spelling:
+            assert signatures.spelled(signatures.parsed(part)) == part
+
+
+@pytest.mark.timeout(600)
+def test_ordinary_use_needs_only_listed_signatures():
+    run = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    used = json.loads(run.stdout)
+    assert used["narrow.narrow_probabilities"], "the script must use kernels"
+    missing = {
+        name: [s for s in found if s not in signatures.listed().get(name, [])]
+        for name, found in used.items()
+    }
+    assert not any(missing.values()), f"run benchmarks/record_signatures.py; missing: {missing}"
+
+
+def test_warm_up_compiles_what_is_listed(monkeypatch):
+    name = "laplace_kernel.decayed_products"
+    monkeypatch.setattr(signatures, "listed", lambda: {name: signatures_of(name)})
+    assert len(signatures.wanted()) == len(signatures_of(name))
+    pb.warm_up()
+    assert pb.warm_up(progress=False) == 0
+    kernel = signatures.kernels()[name]
+    compiled = [list(map(signatures.spelled, s)) for s in kernel.signatures]
+    assert all(s in compiled for s in signatures_of(name))
+    run = CliRunner().invoke(app, ["warm-up"])
+    assert run.exit_code == 0
+    assert run.stdout.startswith("Kernels compiled: 0.")
+
+
+def signatures_of(name):
+    return [s for found, s in LISTED if found == name]
+
+
+def test_without_generated_code_no_signature_reads_columns(monkeypatch):
+    everything = len(signatures.wanted())
+    monkeypatch.setattr(signatures, "works", lambda part: False)
+    without = [name for name, s in LISTED if "u8:1" in json.dumps(s)]
+    assert without
+    assert len(signatures.wanted()) < everything
