@@ -197,7 +197,7 @@ def test_grade_tables_refuse_what_they_cannot_use():
         grade_table(y, p)
     with pytest.raises(InputError, match="rising limits"):
         grade_table(y, p, scale=[0.5, 0.2])
-    with pytest.raises(InputError, match="independent rows"):
+    with pytest.raises(InputError, match="rows of equal weight"):
         grade_table(y, p, scale=[0.5], sample_weight=[1, 2])
 
 

@@ -13,11 +13,12 @@ from probaudit.files.layout import ReadOptions
 # These pass their options on to a function that checks them.
 PASSED_ON = {"as_scorer", "grouping_rates", "grouping_diagram", "loss_budget_diagram"}
 PASSED_ON |= {"sweep_diagram"}
+NO_ARGUMENTS = {"warm_up"}  # there is no right keyword to name
 FUNCTIONS = {
     name: getattr(module, name)
     for module in (pb, pb.diagrams)
     for name in module.__all__
-    if inspect.isfunction(getattr(module, name)) and name not in PASSED_ON
+    if inspect.isfunction(getattr(module, name)) and name not in PASSED_ON | NO_ARGUMENTS
 }
 
 

@@ -290,7 +290,7 @@ def test_files_and_commands_take_an_ignored_label(tmp_path):
     assert f"{np.count_nonzero(y == 255)} rows with label 255" in page.read_text()
     done = CliRunner().invoke(app, command[:2])
     assert done.exit_code == 2
-    assert "`--ignore-label`" in done.output
+    assert "pass `--ignore-label 255`" in done.output
     done = CliRunner().invoke(app, [*command[:2], "--ignore-label", "void"])
     assert done.exit_code == 2
     assert "must be of the type of the labels" in done.output

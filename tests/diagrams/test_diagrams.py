@@ -266,7 +266,7 @@ def test_bad_rows_raise(name):
         ([0, 1], [[0.5, 0.4], [0.5, 0.5]]),
         ([0, 1], [[np.nan, 1], [0.5, 0.5]]),
         ([], np.zeros((0, 2))),
-        ([0], [[1.0]]),
+        ([0], [[1.1]]),
     ):
         with pytest.raises(pb.InputError):
             FUNCTIONS[name](y, p)

@@ -21,7 +21,7 @@ from ..states.evidence import Evidence
 from ..version import __version__
 from .decision import Decision, Grade
 from .dependence import clustered_rows
-from .finding import Finding, Spelling, as_call
+from .finding import Calls, Finding, Spelling, as_call
 from .gate import proposed
 from .groups import GroupTable, with_bounds
 from .lens_error import BINS, LensError
@@ -193,6 +193,8 @@ class Audit(Result):
         """The audit as plain values (schema `probaudit.audit/5`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
+        # calls name the rows as in memory, so that files and clusters give the same JSON
+        spelling = as_call if isinstance(self.spelling, Calls) else self.spelling
         return {
             "schema": SCHEMA,
             "version": __version__,
@@ -221,7 +223,7 @@ class Audit(Result):
             if self.budget is None
             else self.budget.to_dict() | {"regions": _regions(self.budget)},
             "repairs": [repair.to_dict() for repair in self.repairs],
-            "findings": [finding.to_dict(self.spelling) for finding in self.findings],
+            "findings": [finding.to_dict(spelling) for finding in self.findings],
             "settings": dict(self.settings),
             "fingerprint": self.fingerprint,
         }

@@ -12,6 +12,7 @@ import numpy as np
 from ..calibration.errors import calibration_error
 from ..data.arrays import data_frame
 from ..data.inputs import RowOptions, rows_of, takes_row_options
+from ..data.keywords import with_known_keywords
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.proper_scores import brier_score, log_score
@@ -50,6 +51,7 @@ class SplitDifference:
     naive_p: float
 
 
+@with_known_keywords
 def resampled_t_test(differences: Any, test_to_train: float) -> SplitDifference:
     """Whether a mean difference over random splits is 0 (Nadeau & Bengio 2003, section 3).
 

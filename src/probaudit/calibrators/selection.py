@@ -178,6 +178,7 @@ def select_calibrator(
     cv: Any = FOLDS,
     stratify: bool = False,
     features: Any = None,
+    columns: Any = None,
     groups: Any = None,
     seed: int = 0,
     **options: Unpack[RowOptions],
@@ -194,6 +195,7 @@ def select_calibrator(
     groups : as in `calibration_loss`; "multicalibration" is then a default candidate, and for one
         column also "per_group" and "per_group_bias" (a temperature for each group, without or with
         a bias for each class).
+    columns : values per row by name, as in `audit`; `groups` then names those to use.
     score, cv, stratify, seed, options : as in `calibration_loss`.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -203,7 +205,10 @@ def select_calibrator(
     'temperature'
     """
     rule = as_score(score)
-    predictions = rows_of(y_true, y_proba, features=features, **options)
+    if columns is not None and not isinstance(groups, (str, tuple)):
+        found = "no name" if groups is None else "values"
+        raise InputError("columns", "must be named by `groups`", found)
+    predictions = rows_of(y_true, y_proba, features=features, columns=columns, **options)
     outputs = Outputs.of(predictions, groups)
     tried = _checked_candidates(candidates, outputs, features=features, groups=groups)
     eligible = _eligible(tried, candidates)
