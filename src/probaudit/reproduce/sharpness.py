@@ -7,7 +7,7 @@ from ..text import number
 from .outcome import Outcome
 from .papers import Experiment, Outcomes, Paper, Part
 from .sharpness_figures import diagrams
-from .sharpness_tables import ERRORS_COST, kernels, table
+from .sharpness_tables import ERRORS_COST, kernels, table, trained_table
 from .summaries import verdicts
 
 # Networks of each table: name and file.
@@ -45,6 +45,12 @@ DRAWN = (
     ("CIFAR-10 ResNet-20", "ferrer_cifar10_resnet20"),
     ("CIFAR-100 ResNet-20", "ferrer_cifar100_resnet20"),
 )
+# Title, network, rows and epochs.
+TRAINED = (
+    ("MLP", "mlp", 5000, 60),
+    ("LeNet", "lenet", 20_000, 5),
+    ("residual network", "residual", 20_000, 5),
+)
 KERNELS = [
     *(["gaussian", width] for width in (0.01, 0.03, 0.05, 0.1, 0.25)),
     *(["epanechnikov", width] for width in (0.03, 0.05)),
@@ -65,6 +71,25 @@ def _tables(part: str) -> tuple[Experiment, ...]:
                 settings | {"resamples": 200},
                 settings | {"resamples": 1000},
                 files=(file,),
+            )
+        )
+    return tuple(found)
+
+
+def _trained() -> tuple[Experiment, ...]:
+    """Networks trained on Fashion-MNIST, with those of papers 1, 3 and 4 in the full run."""
+    found = []
+    for title, network, rows, epochs in TRAINED:
+        name = f"Fashion-MNIST {title}"
+        settings = {"name": name, "network": network} | SHARE
+        found.append(
+            Experiment(
+                f"table-trained-{network}",
+                f"Networks trained here, {name}",
+                trained_table,
+                settings | {"rows": 3000, "epochs": 4, "resamples": 200},
+                settings | {"rows": rows, "epochs": epochs, "resamples": 1000},
+                trains=True,
             )
         )
     return tuple(found)
@@ -160,6 +185,12 @@ PAPER = Paper(
             "The form of Table 1 on other networks",
             "All numbers x 100, with 20% of the rows for calibration.",
             _tables(""),
+        ),
+        Part(
+            "trained-networks",
+            "The form of Table 1 on networks trained here",
+            "All numbers x 100, with 20% of the rows for calibration.",
+            _trained(),
         ),
         Part(
             "diagrams",

@@ -30,6 +30,7 @@ from ..estimate import Estimate
 from ..scoring.proper_scores import brier_score, log_score
 from .outcome import Claim, Outcome, Row, mean_estimate
 from .printed_values import printed_values
+from .trained import Networks, Recipe
 
 METHODS = ("baseline", "TS", "HB", "IR", "MRR")
 WORDS = {
@@ -106,6 +107,14 @@ def table(rows: Predictions, name: str, part: str, share: float, resamples: int)
         for column, value in columns.items()
     ]
     return Outcome(tuple(numbers), tuple(_pattern(name, y, found, resamples)))
+
+
+def trained_table(
+    *, networks: Networks, network: str, rows: int, epochs: int, **settings: Any
+) -> Outcome:
+    """`table` of a network trained on Fashion-MNIST, for its test rows."""
+    recipe = Recipe(network, rows=rows, epochs=epochs)
+    return table(networks.outputs(recipe), part="", **settings)
 
 
 def _pattern(name: str, y: np.ndarray, found: dict[str, np.ndarray], resamples: int) -> list[Claim]:
