@@ -268,4 +268,4 @@ def test_the_headline_counts(counted, tmp_path):
     _, result = again(counted, tmp_path)
     rows = (Row("a", "x", 1.0, 1.0, tolerance=0.1), Row("b", "x", 1.0, 2.0, tolerance=0.1))
     done = {"first": replace(result.done["first"], outcome=Outcome(rows))}
-    assert replace(result, done=done).headline == "1 of 2 printed numbers are reproduced."
+    assert replace(result, done=done).headline == "1 of 2 reference numbers are reproduced."

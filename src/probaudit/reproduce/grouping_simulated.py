@@ -45,7 +45,7 @@ def _loss(world: GroupedWorld, **choices: Any) -> GroupingLoss:
 
 
 def published_numbers(cases: Sequence[Sequence[Any]]) -> Outcome:
-    """The samples of the authors' code, drawn again.
+    """The samples of the authors' code, regenerated.
 
     cases : seeds with the names of CASES.
     """

@@ -57,7 +57,7 @@ class Reproduction(Result):
 
     @property
     def compared(self) -> list[Row]:
-        """The rows with a printed value and a tolerance."""
+        """The rows with a reference value, printed or of the authors' code, and a tolerance."""
         return [row for row in self.rows if row.agrees is not None]
 
     @property
@@ -65,14 +65,14 @@ class Reproduction(Result):
         words = []
         if self.compared:
             agreed = sum(bool(row.agrees) for row in self.compared)
-            words.append(f"{agreed} of {len(self.compared)} printed numbers are reproduced")
+            words.append(f"{agreed} of {len(self.compared)} reference numbers are reproduced")
         if self.claims:
             held = sum(claim.holds is True for claim in self.claims)
             words.append(f"{held} of {len(self.claims)} claims hold")
         if self.left_out:
             verb = "experiment is" if len(self.left_out) == 1 else "experiments are"
             words.append(f"{len(self.left_out)} {verb} left out")
-        return "; ".join(words or ["No printed numbers to compare"]) + "."
+        return "; ".join(words or ["No reference numbers to compare"]) + "."
 
     @property
     def findings(self) -> list[str]:
