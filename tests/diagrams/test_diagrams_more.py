@@ -225,7 +225,10 @@ def test_risk_curves_are_those_of_the_metric(binary):
     assert (naive.y == 1).all()
     assert naive.dashed
     np.testing.assert_allclose(raw.y, curve.risk / curve.naive)
-    np.testing.assert_allclose(np.exp(raw.x) / (1 + np.exp(raw.x)), found.thresholds)
+    np.testing.assert_array_equal(raw.x, found.thresholds)
+    odds = diagrams.risk_curve_diagram(binary.y, binary.mcs, against="log-odds")
+    x = marks(odds.picture().panels[0], Line)[1].x
+    np.testing.assert_allclose(np.exp(x) / (1 + np.exp(x)), odds.thresholds)
     assert calibrated.role == "recalibrated"
 
 
@@ -834,3 +837,22 @@ def test_rows_of_weight_zero_are_left_out(function):
         np.testing.assert_allclose(
             whole.columns()[name], part.columns()[name], rtol=1e-9, atol=1e-12
         )
+
+
+def test_no_curve_where_there_are_no_outputs(binary):
+    """The confidence in the most probable of two classes is at least one half."""
+    found = diagrams.calibration_sharpness_diagram(binary.y, binary.mcs)
+    below = found.confidence < 0.495
+    assert below.any()
+    assert not found.rows[below].any()
+    _, edge = found.density_panel().marks
+    assert not edge.y[below].any()
+    assert edge.y[~below].any()
+    assert found.columns()["confidence"].min() > 0.49
+
+
+def test_risk_curves_are_drawn_over_probabilities(binary):
+    found = diagrams.risk_curve_diagram(binary.y, binary.mcs)
+    panel = found.picture().panels[0]
+    assert (panel.x.low, panel.x.high, panel.x.percent) == (0.0, 1.0, True)
+    assert found.names == ("original", "recalibrated")

@@ -17,17 +17,15 @@ from ..errors import Argument, InputError
 from ..scoring.proper_scores import log_score
 from ..scoring.risk_curve import RiskCurve, risk_curve
 from ..text import significant
-from .before_after import RECALIBRATED
-from .before_after import ROLES as BEFORE_AFTER
+from .before_after import RECALIBRATED, ROLES
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
-Against = Literal["log-odds", "threshold"]
+Against = Literal["threshold", "log-odds"]
 
-ROLES = {"original": "original", "after calibration": "recalibrated"}
 EVEN = RiskWeighted(1.0, 1.0)
 SAME = "same decision for all"
 STEPS = 121
@@ -43,7 +41,7 @@ class RiskCurves(Diagram):
     scores : the normalised log loss of each curve (its area divided by that of the naive risk); NaN
         if unknown.
     normalize : whether risks are drawn as multiples of the naive risk.
-    against : the x axis, the log-odds of the threshold or the threshold itself.
+    against : the x axis, the threshold or its log-odds.
     weight : a factor of the risk. Without normalisation, the area under a curve is then the score
         of that weight.
     """
@@ -56,7 +54,7 @@ class RiskCurves(Diagram):
     naive: np.ndarray
     scores: np.ndarray
     normalize: bool = True
-    against: Against = "log-odds"
+    against: Against = "threshold"
     weight: RiskWeighted = EVEN
 
     @classmethod
@@ -66,14 +64,14 @@ class RiskCurves(Diagram):
         *,
         scores: Mapping[str, float] | None = None,
         normalize: bool = True,
-        against: Against = "log-odds",
+        against: Against = "threshold",
         weight: RiskWeighted | None = None,
     ) -> RiskCurves:
         """Curves of the same thresholds for the same labels, by name."""
         if not curves:
             raise InputError("curves", "must have at least one curve")
-        if against not in ("log-odds", "threshold"):
-            raise InputError("against", 'must be "log-odds" or "threshold"', repr(against))
+        if against not in ("threshold", "log-odds"):
+            raise InputError("against", 'must be "threshold" or "log-odds"', repr(against))
         if weight is not None and normalize:
             raise InputError(
                 "weight",
@@ -130,11 +128,10 @@ class RiskCurves(Diagram):
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
         marks: list[Mark] = [Line(x, drawn[-1], dashed=True, role="reference", name=SAME)]
-        roles = BEFORE_AFTER if RECALIBRATED in self.names else ROLES
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
-            role = roles.get(name, f"series {k}")
+            role = ROLES.get(name, f"series {k}")
             label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
             marks.append(
                 Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
@@ -199,7 +196,7 @@ def risk_curve_diagram(
     others: Mapping[str, Any] | None = None,
     thresholds: Any = None,
     normalize: bool = True,
-    against: Against = "log-odds",
+    against: Against = "threshold",
     weight: RiskWeighted | None = None,
     cv: Any = 5,
     seed: int = 0,
@@ -211,13 +208,13 @@ def risk_curve_diagram(
     calibrator, cv : as in `calibration_loss`; calibrator "none" omits the calibrated curve.
     others : more outputs for the same rows, by name (the systems of Ferrer & Ramos 2025, Figure 4).
     thresholds : inside (0, 1); by default in equal steps of the x axis from 1% to 99%.
-    normalize, against, weight : see `RiskCurves`. Figure 4 is
-        `normalize=False, against="threshold"`, on the right with `weight=RiskWeighted(2, 2)`.
+    normalize, against, weight : see `RiskCurves`. Figure 4 is `normalize=False`, on the right with
+        `weight=RiskWeighted(2, 2)`.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 2)
     >>> risk_curve_diagram(world.y, world.mcs).names
-    ('original', 'after calibration')
+    ('original', 'recalibrated')
     """
     rows = rows_of(y_true, y_proba, **options)
     if thresholds is None:
@@ -229,7 +226,7 @@ def risk_curve_diagram(
     if isinstance(calibrator, str) and calibrator != "none":
         raise InputError("calibrator", 'must be a calibrator, None or "none"', repr(calibrator))
     if calibrator != "none":
-        systems["after calibration"] = _out_of_fold(rows, calibrator, cv, seed)
+        systems[RECALIBRATED] = _out_of_fold(rows, calibrator, cv, seed)
     for name, outputs in (others or {}).items():
         if name in systems:
             raise InputError("others", "must not use the name of another curve", repr(name))

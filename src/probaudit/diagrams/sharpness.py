@@ -182,12 +182,10 @@ class CalibrationSharpness(Diagram):
         return Panel(marks, across, up, title)
 
     def density_panel(self) -> Panel:
-        """The density of confidences."""
-        x = self.confidence
-        filled = Band(x, np.zeros(len(x)), self.density, role="density")
-        edge = Line(
-            x, self.density, role="density", detail={"confidence": x, "density": self.density}
-        )
+        """The density of confidences, where there are any."""
+        x, density = self.confidence, np.where(self.rows > 0, self.density, 0.0)
+        filled = Band(x, np.zeros(len(x)), density, role="density")
+        edge = Line(x, density, role="density", detail={"confidence": x, "density": density})
         across = Axis(f"confidence in {self.event}", 0, 1, percent=True)
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
