@@ -175,14 +175,14 @@ class Reliability(Diagram):
             return [band, Rule(role="reference"), line]
         wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
         spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
-        marks: list[Mark] = [
-            Bars(*spans, faint=True, role="null", name=band_name),
-            Rule(role="reference"),
-        ]
         few = few_rows(self.rows)
         thin = self.rows < few
+        marks: list[Mark] = [Rule(role="reference")]
+        if not thin.all():
+            left, right, low, high = (end[~thin] for end in spans)
+            marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
         kinds = (
-            (~thin & (self.verdict == ""), "observed", "observed, with 95% interval"),
+            (~thin & (self.verdict == ""), "agrees", "in agreement, with 95% interval"),
             (~thin & (self.verdict == "high"), "over", "predicted too high"),
             (~thin & (self.verdict == "low"), "under", "predicted too low"),
             (thin, "thin", f"fewer than {few} rows"),
@@ -198,6 +198,7 @@ class Reliability(Diagram):
                         size=self.share[of] / self.share.max(),
                         role=role,
                         name=name if names else "",
+                        hollow=role == "thin",
                         detail={
                             key: np.asarray(column)[of] for key, column in self._detail().items()
                         },

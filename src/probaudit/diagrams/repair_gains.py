@@ -10,7 +10,7 @@ import numpy as np
 from ..estimate import Estimate
 from ..text import percent
 from .diagram import HIGH, LOW, Diagram
-from .picture import Axis, Mark, Panel, Picture, Points, Rule
+from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 GAIN = "share of the log loss removed"
 
@@ -58,7 +58,7 @@ class RepairGains(Diagram):
         marks: list[Mark] = [Rule(x=0.0, role="reference")]
         for of, role, name in (
             (~chosen, "rest", "other calibrators"),
-            (chosen, "observed", "recommended"),
+            (chosen, "recalibrated", "recommended"),
         ):
             if of.any():
                 detail = {key: list(column[of]) for key, column in columns.items()}
@@ -74,7 +74,8 @@ class RepairGains(Diagram):
                         detail=detail,
                     )
                 )
-        across = Axis(f"{GAIN}, out of fold", percent=True)
+        marks += [Text(None, y, percent(x)) for x, y in zip(columns[GAIN], place, strict=True)]
+        across = Axis("log loss removed, out of fold", percent=True)
         panel = Panel(tuple(marks), across, Axis("", categories=self.names))
         infinite = f"Not shown, as their log loss is infinite: {', '.join(self.left_out)}."
         caption = "Lines are 95% intervals." + (f" {infinite}" if self.left_out else "")

@@ -21,6 +21,7 @@ from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule,
 DIGITS = 6
 WIDEST_NAME = 230  # px, of a category
 LETTER = 6.2  # px, average character of a label
+MARGIN = 10  # px, right of a panel, before a label
 LINE = 26  # px, height of a category
 LARGEST_POINT, SMALLEST_POINT, POINT = 300, 40, 50  # px^2
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
@@ -36,13 +37,14 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     width : of the whole picture in pixels, or "container": a picture of one panel then fills its
         container on a page. Vega-Lite cannot resize several panels, so a page must set their widths
         itself. `usermeta` has what it needs: the number of columns, and the width in pixels of the
-        y axis beside each panel.
+        y axis beside each panel and of the labels in its right margin.
     titled : whether title and caption are drawn, or left to the page.
     """
     total = (WIDTH if picture.columns == 1 else WIDE) if width in (None, "container") else width
     assert isinstance(total, int)
     beside = max(_beside(panel) for panel in picture.panels)
-    across = max(60, total // picture.columns - beside)
+    after = max(_after(panel) for panel in picture.panels)
+    across = max(60, total // picture.columns - beside - after)
     heights = _heights(picture, across)
     panels = [
         _panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)
@@ -51,7 +53,7 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     if legend.styles:
         panels[0]["layer"].append(legend.layer())
     found: dict[str, Any] = {"description": picture.description, "data": {"values": [{}]}}
-    found["usermeta"] = {"columns": picture.columns, "beside": beside}
+    found["usermeta"] = {"columns": picture.columns, "beside": beside, "after": after}
     if titled:
         letters = int(total / LETTER)
         found["title"] = {
@@ -224,6 +226,12 @@ def _beside(panel: Panel) -> int:
     return int(min(WIDEST_NAME, letters * LETTER)) + (40 if panel.y.title else 22)
 
 
+def _after(panel: Panel) -> int:
+    """The width in pixels of the labels in the right margin."""
+    labels = [mark.text for mark in panel.marks if isinstance(mark, Text) and mark.x is None]
+    return int(max((len(text) * LETTER + MARGIN for text in labels), default=0))
+
+
 def _panel(panel: Panel, across: int, height: float) -> dict[str, Any]:
     axes = {"x": _axis(panel, "x", across), "y": _axis(panel, "y", height * 1.5)}
     layers = [layer for mark in panel.marks for layer in _layers(mark, panel)]
@@ -360,10 +368,15 @@ def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
 def _text(mark: Text) -> dict[str, Any]:
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
     coloured = {} if mark.role == "model" else {"color": _paint(mark), "fontWeight": "bold"}
-    return {
-        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")} | coloured,
-        "encoding": {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")},
-    }
+    style: dict[str, Any] = {
+        "type": "text",
+        "align": align,
+        "text": mark.text.split("\n"),
+    } | coloured
+    encoding: dict[str, Any] = {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")}
+    if mark.x is None:
+        style, encoding = style | {"dx": MARGIN}, encoding | {"x": {"value": "width"}}
+    return {"mark": style, "encoding": encoding}
 
 
 def _rule(mark: Rule, panel: Panel) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..audits.dependence import lens_event
+from ..audits.groups import verdict_of
 from ..calibration.fine_grid import FineGrid
 from ..calibration.validation import agreement
 from ..choices.lenses import OneVsRest, TopLabel
@@ -34,7 +35,8 @@ def class_figures(audit: Audit) -> list[Figure]:
 
 
 def _rates(audit: Audit) -> list[Figure]:
-    """Confidence and accuracy by predicted class. A click on a class opens its diagram."""
+    """Confidence and accuracy by predicted class, marked as misjudged if the table of classes says
+    so. A click on a class opens its diagram."""
     sample, names = audit.evidence.sample, audit.summary.plan.classes
     good = GoodRows.of(sample)
     (view,) = good.views(TopLabel())
@@ -47,7 +49,7 @@ def _rates(audit: Audit) -> list[Figure]:
         [f"class {names[k]}" for k in order],
         [(found[k]["predicted"], found[k]["observed"]) for k in order],
         [tables[k].n for k in order],
-        [""] * len(order),
+        [verdict_of(audit.class_errors[k], found[k]["gap"], risk=False) for k in order],
         risk=False,
     )
     if len(order) < 2:

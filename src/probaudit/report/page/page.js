@@ -66,7 +66,8 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
     const small = printing && large !== "large" && panels[0].height === panels[0].width;
     const limit = !small ? Infinity : columns > 1 ? 135 : 215;
-    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - (columns === 1 ? 0 : 14));
+    const sides = beside + found.usermeta.after; // labels left and right of each panel
+    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - sides - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
