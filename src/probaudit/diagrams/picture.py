@@ -74,7 +74,7 @@ class Mark(ABC):
         baseline. Judged points belong to the observed rates."""
         if self.role in CONTEXT or isinstance(self, (Text, Rule)) or getattr(self, "faint", False):
             return ""
-        return "observed" if self.role in JUDGED else self.role
+        return "observed" if self.role in JUDGED | {"sharpness"} else self.role
 
 
 @dataclass(frozen=True)

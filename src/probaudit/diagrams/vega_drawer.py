@@ -368,15 +368,12 @@ def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
 def _text(mark: Text) -> dict[str, Any]:
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
     coloured = {} if mark.role == "model" else {"color": _paint(mark), "fontWeight": "bold"}
-    style: dict[str, Any] = {
-        "type": "text",
-        "align": align,
-        "text": mark.text.split("\n"),
-    } | coloured
-    encoding: dict[str, Any] = {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")}
-    if mark.x is None:
-        style, encoding = style | {"dx": MARGIN}, encoding | {"x": {"value": "width"}}
-    return {"mark": style, "encoding": encoding}
+    x = {"value": "width"} if mark.x is None else {"datum": _round(mark.x)}
+    moved = {"dx": MARGIN} if mark.x is None else {}
+    return {
+        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")} | coloured | moved,
+        "encoding": {"x": x, "y": {"datum": _round(mark.y)}},
+    }
 
 
 def _rule(mark: Rule, panel: Panel) -> dict[str, Any]:

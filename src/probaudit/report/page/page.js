@@ -66,8 +66,8 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
     const small = printing && large !== "large" && panels[0].height === panels[0].width;
     const limit = !small ? Infinity : columns > 1 ? 135 : 215;
-    const sides = beside + found.usermeta.after; // labels left and right of each panel
-    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - sides - (columns === 1 ? 0 : 14));
+    const { after } = found.usermeta; // room for labels at the right
+    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
@@ -86,10 +86,10 @@
           if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
         }
         const tick = length < 260 ? 80 : length < 420 ? 60 : 75; // px
-        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(8, Math.floor(length / tick)));
+        if (axis.tickCount) axis.tickCount = Math.max(3, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
-      if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
+      if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width + after, 120) / letter);
       panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
         if (!named?.legend) return;
         const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
