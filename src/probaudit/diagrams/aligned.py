@@ -49,7 +49,7 @@ def short_name(name: str, most: int = 22) -> str:
 class AlignedReliability(Diagram):
     """The reliability of the most probable class of several models."""
 
-    percents = Reliability.percents
+    percents, in_files = Reliability.percents, Reliability.in_files
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]

@@ -32,7 +32,7 @@ class ClasswiseReliability(Diagram):
     classes : the names of the classes shown. of : the number of classes, shown or not.
     """
 
-    percents = Reliability.percents
+    percents, in_files = Reliability.percents, Reliability.in_files
 
     classes: tuple[str, ...]
     each: tuple[Reliability, ...]

@@ -54,6 +54,7 @@ class Reliability(Diagram):
     """
 
     percents = ("from", "to", SHARE, "predicted", "observed", LOW, HIGH, RANGE_LOW, RANGE_HIGH)
+    in_files = (SHARE, RANGE_LOW, RANGE_HIGH)
 
     stated: np.ndarray
     observed: np.ndarray
@@ -153,7 +154,7 @@ class Reliability(Diagram):
         bars = Bars(left, right, np.zeros(len(rows)), rows, role="density", detail=detail)
         below = Panel(
             (bars,),
-            Axis(f"predicted probability of {self.event}", 0, 1, percent=True),
+            Axis("predicted probability", 0, 1, percent=True),
             Axis("rows", low=0),
             share=0.3,
             histogram=True,

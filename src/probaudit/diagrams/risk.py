@@ -149,7 +149,7 @@ class RiskCurves(Diagram):
             across = Axis("decision threshold", 0.0, 1.0, percent=True)
         top = 1.05 * float(drawn.max())
         up = Axis(
-            "cost / cost of the same decision for all" if self.normalize else "Bayes risk",
+            f"cost / {SAME}" if self.normalize else "Bayes risk",
             0.0,
             min(top, WORST) if self.normalize else top,
         )

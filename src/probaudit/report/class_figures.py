@@ -18,7 +18,7 @@ from ..diagrams.group_rates import GroupRates
 from ..engines.good_rows import GoodRows
 from ..scoring.events import EventTable
 from ..scoring.intervals import Z95
-from .audit_figures import EQUAL_BINS, by_outputs, controls_of, drawn_class
+from .audit_figures import bins_of_views, by_outputs, controls_of, drawn_class
 from .page import Figure
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ def _clearest_gaps(predicted: np.ndarray, gap: np.ndarray, classes: int) -> list
 def _reliability(audit: Audit, classes: Sequence[int]) -> Figure:
     """The diagram of one class at a time, which the dot plot of classes opens."""
     names = {k: f"class {audit.summary.plan.classes[k]}" for k in classes}
+    view, bins = next(iter(bins_of_views(audit.summary.rows).items()))
     variants = {
-        (names[k], outputs): drawn.diagram(EQUAL_BINS, names[k])
+        (names[k], outputs): drawn.diagram(view, bins, names[k])
         for k in classes
         for outputs, drawn in by_outputs(audit, OneVsRest(k), drawn_class(audit, k)).items()
     }

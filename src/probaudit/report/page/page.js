@@ -20,14 +20,15 @@
 
   // ---- charts
 
-  const tabulate = (table, columns) => {
-    const names = Object.keys(columns);
+  const joined = (parts) => (new Set(parts).size === 1 ? parts[0] : parts.join(" to "));
+  const tabulate = (table, { columns, shown }) => {
     const head = created("tr");
-    names.forEach((name) => head.append(created("th", name, { scope: "col" })));
+    Object.keys(shown).forEach((name) => head.append(created("th", name, { scope: "col" })));
     const body = created("tbody");
-    (columns[names[0]] || []).forEach((_, i) => {
+    (Object.values(columns)[0] || []).forEach((_, i) => {
       const row = created("tr");
-      names.forEach((name) => row.append(created("td", columns[name][i])));
+      const cells = Object.values(shown).map((names) => joined(names.map((name) => columns[name][i])));
+      cells.forEach((cell) => row.append(created("td", cell)));
       body.append(row);
     });
     const top = created("thead");
@@ -125,7 +126,7 @@
     chart.setAttribute("aria-label", variant.description);
     figure.querySelector("figcaption").textContent = variant.caption;
     figure.querySelector(".chart-title").textContent = variant.title;
-    tabulate(figure.querySelector(".numbers table"), variant.columns);
+    tabulate(figure.querySelector(".numbers table"), variant);
     if (figure.drawn) figure.drawn.finalize();
     figure.room = room || 620; // a folded section has no width
     const draw = async (width) => {
@@ -228,7 +229,10 @@
     summary: async () => markdown,
     csv: async (button) => {
       const place = button.closest("figure, .table");
-      return csv(rowsOf(place.querySelector(place.matches("figure") ? ".numbers table" : "table")));
+      if (!place.matches("figure")) return csv(rowsOf(place.querySelector("table")));
+      const names = Object.keys(figures[place.id][chosen(place)].columns);
+      const rows = records(figures[place.id][chosen(place)].columns);
+      return csv([names, ...rows.map((row) => Object.values(row))]);
     },
     svg: async (button) => {
       const drawn = await picture(button.closest("figure"));
