@@ -48,10 +48,10 @@ def test_a_corner_names_curves_that_coincide():
     assert not any(mark.name for mark in found.panels[0].marks)
 
 
-def test_the_legend_names_curves_if_no_corner_is_empty():
-    full = [
-        Line(X, 0.5 + 0.5 * np.cos(40 * X + k), name=name) for k, name in enumerate(["one", "two"])
-    ]
+def test_the_legend_names_curves_if_there_is_no_room():
+    x = np.linspace(0, 1, 400)
+    waves = {"one": np.cos(60 * x), "two": np.cos(60 * x + 0.5)}
+    full = [Line(x, 0.5 + 0.5 * wave, name=name) for name, wave in waves.items()]
     found = directly_labelled(picture(*full))
     assert labels(found) == {}
     assert [mark.name for mark in found.panels[0].marks] == ["one", "two"]
@@ -73,7 +73,7 @@ def test_the_caption_names_a_band():
     assert found.panels[0].marks[0].name == ""
 
 
-def test_a_corner_names_all_curves_if_one_has_no_room():
+def test_a_side_names_all_curves_if_one_has_no_room():
     """The curve at the bottom has room above it, but two others coincide."""
     curves = [
         Line(X, 0.8 + 0 * X, name="one"),

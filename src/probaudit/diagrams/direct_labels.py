@@ -18,7 +18,7 @@ GAP = 0.02  # between a label and the curves around it
 ENOUGH = 0.08  # of room around a label
 APART = 0.04  # mean distance of another curve, so that it is clear which one a label belongs to
 STEEP = 1.5  # slope, in shares of the panel, from which a label may stand beside a curve
-KEYS = {True: "╌ ", False: "— "}  # before the names of dashed and solid lines in a corner
+KEYS = {True: "╌ ", False: "— "}  # before the names of dashed and solid lines aside
 
 
 class Box(NamedTuple):
@@ -36,7 +36,7 @@ class Box(NamedTuple):
 
 def directly_labelled(picture: Picture, marker: float | None = None) -> Picture:
     """A picture of one panel with labels beside its lines. If a curve has no room for a label, an
-    empty corner names all of them; if no corner is empty, the legend. The caption names bands.
+    empty corner or side names all of them; if there is none, the legend. The caption names bands.
 
     marker : the x of a vertical line, which no label covers.
     """
@@ -44,7 +44,7 @@ def directly_labelled(picture: Picture, marker: float | None = None) -> Picture:
     bands = [mark.name for mark in panel.marks if isinstance(mark, Band) and mark.name]
     lines = [mark for mark in panel.marks if isinstance(mark, Line) and mark.name]
     labels = _Labels(panel, lines, marker)
-    texts = labels.beside() or labels.in_corner()
+    texts = labels.beside() or labels.aside()
     named = {*bands, *texts}
     marks = [replace(mark, name="") if mark.name in named else mark for mark in panel.marks]
     marks += texts.values()
@@ -87,11 +87,12 @@ class _Labels:
                 labels[mark.name] = self._text(mark, mark.name, best[1].middle, "middle")
         return labels
 
-    def in_corner(self) -> dict[str, Text]:
-        """The names of all lines below each other in an empty corner; none if there is none."""
+    def aside(self) -> dict[str, Text]:
+        """The names of all lines below each other in an empty corner, or at a side; none if
+        there is no room."""
         names = [KEYS[mark.dashed] + mark.name for mark in self.lines]
         wide, high = LETTER * max(map(len, names), default=0), LINE * len(names)
-        sides, ends = (GAP, 1 - GAP - wide), (1 - GAP - high, GAP)
+        sides, ends = (GAP, 1 - GAP - wide), (1 - GAP - high, GAP, (1 - high) / 2)
         for bottom, left in product(ends, sides):
             box = Box(left, left + wide, bottom, bottom + high)
             if wide <= 1 - 2 * GAP and self._room(box, self.heights) > 0:
