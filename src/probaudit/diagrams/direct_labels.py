@@ -12,12 +12,14 @@ import numpy as np
 from .picture import CONTEXT, Band, Line, Panel, Picture, Text
 
 STEPS = 60  # places along the x axis at which a label is tried
-LETTER = 0.026  # width of a character, as a share of a narrow panel
+# width of a character, as a share of a narrow panel; square panels are narrower
+LETTER, IN_SQUARE = 0.026, 0.032
 LINE = 0.07  # height of a label, as a share of a low panel
 GAP = 0.02  # between a label and the curves around it
 ENOUGH = 0.08  # of room around a label
 APART = 0.04  # mean distance of another curve, so that it is clear which one a label belongs to
 STEEP = 1.5  # slope, in shares of the panel, from which a label may stand beside a curve
+ROUNDING = 1e-9
 KEYS = {True: "╌ ", False: "— "}  # before the names of dashed and solid lines aside
 
 
@@ -56,7 +58,7 @@ class _Labels:
     """Places for the labels of lines. `heights`: of each line, in shares of the panel."""
 
     def __init__(self, panel: Panel, lines: list[Line], marker: float | None) -> None:
-        self.lines = lines
+        self.lines, self.letter = lines, IN_SQUARE if panel.square else LETTER
         (self.left, right), (self.low, high) = panel.extent("x"), panel.extent("y")
         self.width, self.height = right - self.left, high - self.low
         self.x = np.linspace(0, 1, STEPS)
@@ -91,7 +93,7 @@ class _Labels:
         """The names of all lines below each other in an empty corner, or at a side; none if
         there is no room."""
         names = [KEYS[mark.dashed] + mark.name for mark in self.lines]
-        wide, high = LETTER * max(map(len, names), default=0), LINE * len(names)
+        wide, high = self.letter * max(map(len, names), default=0), LINE * len(names)
         sides, ends = (GAP, 1 - GAP - wide), (1 - GAP - high, GAP, (1 - high) / 2)
         for bottom, left in product(ends, sides):
             box = Box(left, left + wide, bottom, bottom + high)
@@ -121,7 +123,7 @@ class _Labels:
             for line, other in zip(self.lines, self.heights, strict=True)
             if line is not mark and (mark.role in CONTEXT or line.role not in CONTEXT)
         ]
-        wide = LETTER * len(mark.name)
+        wide = self.letter * len(mark.name)
         for at in np.flatnonzero(np.isfinite(own)).tolist():
             middle = float(x[at])
             near = np.abs(x - middle) <= wide / 2 + GAP
@@ -134,7 +136,7 @@ class _Labels:
             if inside and not confused and np.isfinite(own[near]).all():
                 for base in (own[near].max() + GAP, own[near].min() - GAP - LINE):
                     box = Box(middle - wide / 2, middle + wide / 2, base, base + LINE)
-                    if (room := self._room(box, others)) > GAP:
+                    if (room := self._room(box, others)) >= GAP - ROUNDING:
                         yield room - abs(box.middle[1] - own[at]), box
             slope = abs(own[min(at + 1, STEPS - 1)] - own[max(at - 1, 0)]) / (2 / (STEPS - 1))
             for left in (middle + GAP, middle - GAP - wide) if slope > STEEP else ():

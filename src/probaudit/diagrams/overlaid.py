@@ -12,9 +12,9 @@ from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .aligned import ECE_BINS, AlignedReliability
 from .bins import Bins, bins_for, few_rows
-from .diagram import Diagram, stacked
+from .diagram import SHARE, Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
-from .reliability import Reliability
+from .reliability import RANGE_HIGH, RANGE_LOW, Reliability
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class OverlaidReliability(Diagram):
     """The observed rate of an event against its predicted probability, one curve for each model.
     The picture leaves out bins with very few rows, whose rates are noise; `columns` has them."""
 
-    percents, in_files = Reliability.percents, Reliability.in_files
+    percents, in_files = Reliability.percents, (SHARE, RANGE_LOW, RANGE_HIGH)
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]

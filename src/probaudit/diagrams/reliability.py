@@ -25,13 +25,14 @@ from ..scoring.intervals import wilson
 from ..states import CELLS
 from ..text import number, p_words, percent, significant
 from .bins import Bins, bin_ends, bins_words, few_rows, histogram, partition_of
-from .diagram import HIGH, LOW, SHARE, Diagram
+from .diagram import FROM, HIGH, LOW, SHARE, TO, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
 RANGE_LOW, RANGE_HIGH = "95% range if calibrated, low", "95% range if calibrated, high"
 NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
+LINES = " Vertical lines: 95% intervals."
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Reliability(Diagram):
     """
 
     percents = ("from", "to", SHARE, "predicted", "observed", LOW, HIGH, RANGE_LOW, RANGE_HIGH)
-    in_files = (SHARE, RANGE_LOW, RANGE_HIGH)
+    in_files = (FROM, TO, SHARE, RANGE_LOW, RANGE_HIGH)  # so that it fits beside a square chart
 
     stated: np.ndarray
     observed: np.ndarray
@@ -183,7 +184,7 @@ class Reliability(Diagram):
             left, right, low, high = (end[~thin] for end in spans)
             marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
         kinds = (
-            (~thin & (self.verdict == ""), "agrees", "in agreement, with 95% interval"),
+            (~thin & (self.verdict == ""), "agrees", "in agreement"),
             (~thin & (self.verdict == "high"), "over", "predicted too high"),
             (~thin & (self.verdict == "low"), "under", "predicted too low"),
             (thin, "thin", f"fewer than {few} rows"),
@@ -224,7 +225,7 @@ class Reliability(Diagram):
         return (
             f"{what} {number(self.error)}; expected if calibrated {number(self.null_mean)}, "
             f"95% limit {number(self.null_high)} ({p_words(self.p_value)}). "
-            f"{self.bins}, {self.n:,} rows."
+            f"{self.bins}, {self.n:,} rows.{'' if self.curve is not None else LINES}"
         )
 
     def _description(self) -> str:
