@@ -66,6 +66,12 @@ def test_a_steep_line_has_its_label_at_its_side():
     assert abs(text.x - own) > 0.026 * len(text.text) / 2
 
 
+def test_steep_curves_that_coincide_have_no_labels_at_their_sides():
+    one = Line(X, 0.05 + 0.85 * X**6, name="one")
+    two = Line(X, 0.055 + 0.85 * X**6, name="two")
+    assert list(labels(directly_labelled(picture(one, two)))) == ["— one", "— two"]
+
+
 def test_the_caption_names_a_band():
     band = Band(X, 0 * X, 0 * X + 0.3, name="95% interval")
     found = directly_labelled(picture(band, Line(X, 0 * X + 0.15, name="curve")))

@@ -170,7 +170,7 @@ def test_few_rows_have_few_bins_by_default(world):
 
 def test_tables_beside_charts_join_the_ends_of_intervals(found):
     shown = figures(audit_page(found))["reliability"].first
-    names = ["rows", "predicted", "observed", "95% interval", "predictions"]
+    names = ["rows", "predicted", "observed", "95% interval", "verdict"]
     assert list(shown.shown) == names
     low, high = (shown.columns[f"95% interval, {end}"] for end in ("low", "high"))
     cells = [row[3] for row in shown.table_rows]

@@ -139,7 +139,8 @@ class _Labels:
                     if (room := self._room(box, others)) >= GAP - ROUNDING:
                         yield room - abs(box.middle[1] - own[at]), box
             slope = abs(own[min(at + 1, STEPS - 1)] - own[max(at - 1, 0)]) / (2 / (STEPS - 1))
-            for left in (middle + GAP, middle - GAP - wide) if slope > STEEP else ():
+            beside = slope > STEEP and not confused
+            for left in (middle + GAP, middle - GAP - wide) if beside else ():
                 box = Box(left, left + wide, own[at] - LINE / 2, own[at] + LINE / 2)
                 if (room := self._room(box, self.heights)) > 0:
                     yield room - wide, box

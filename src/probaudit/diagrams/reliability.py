@@ -125,7 +125,7 @@ class Reliability(Diagram):
         return self.bin_columns() | {
             RANGE_LOW: self.chance_low,
             RANGE_HIGH: self.chance_high,
-            "predictions": np.array([words[kind] for kind in self.verdict], object),
+            "verdict": np.array([words[kind] for kind in self.verdict], object),
         }
 
     def bin_columns(self) -> dict[str, np.ndarray]:

@@ -87,7 +87,7 @@
           if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
         }
         const tick = length < 260 ? 80 : length < 420 ? 60 : 75; // px
-        if (axis.tickCount) axis.tickCount = Math.max(3, Math.min(8, Math.floor(length / tick)));
+        if (axis.tickCount) axis.tickCount = Math.max(side === "x" ? 3 : 2, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width + after, 120) / letter);
