@@ -36,7 +36,7 @@ def test_no_label_where_a_curve_leaves_the_panel():
 
 def test_no_label_covers_the_marker():
     (text,) = labels(directly_labelled(picture(Line(X, 0 * X + 0.5, name="curve")), 0.5)).values()
-    half = 0.026 * len("curve") / 2
+    half = 0.023 * len("curve") / 2
     assert abs(text.x - 0.5) > half
 
 
@@ -50,11 +50,11 @@ def test_a_corner_names_curves_that_coincide():
 
 def test_the_legend_names_curves_if_there_is_no_room():
     x = np.linspace(0, 1, 400)
-    waves = {"one": np.cos(60 * x), "two": np.cos(60 * x + 0.5)}
+    waves = {"first curve": np.cos(60 * x), "second curve": np.cos(60 * x + 0.5)}
     full = [Line(x, 0.5 + 0.5 * wave, name=name) for name, wave in waves.items()]
     found = directly_labelled(picture(*full))
     assert labels(found) == {}
-    assert [mark.name for mark in found.panels[0].marks] == ["one", "two"]
+    assert [mark.name for mark in found.panels[0].marks] == list(waves)
 
 
 def test_a_steep_line_has_its_label_at_its_side():
@@ -63,7 +63,7 @@ def test_a_steep_line_has_its_label_at_its_side():
     flat = Line(X, 0.95 + 0 * X, name="model")
     text = labels(directly_labelled(picture(flat, fall), 0.6))["act on all rows"]
     own = (0.9 - text.y) / 2.2  # where the line is at the height of its label
-    assert abs(text.x - own) > 0.026 * len(text.text) / 2
+    assert abs(text.x - own) > 0.023 * len(text.text) / 2
 
 
 def test_steep_curves_that_coincide_have_no_labels_at_their_sides():

@@ -13,7 +13,7 @@ from .picture import CONTEXT, Band, Line, Panel, Picture, Text
 
 STEPS = 60  # places along the x axis at which a label is tried
 # width of a character, as a share of a narrow panel; square panels are narrower
-LETTER, IN_SQUARE = 0.026, 0.032
+LETTER, IN_SQUARE = 0.023, 0.032
 LINE = 0.07  # height of a label, as a share of a low panel
 GAP = 0.02  # between a label and the curves around it
 ENOUGH = 0.08  # of room around a label

@@ -110,7 +110,7 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "domainColor": grid,
             "gridColor": grid,
             "labelFontSize": 12,
-            "labelSeparation": 8,
+            "labelSeparation": 3,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
         },
