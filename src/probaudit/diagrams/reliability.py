@@ -111,10 +111,16 @@ class Reliability(Diagram):
         )
 
     @property
+    def thin(self) -> np.ndarray:
+        """Which bins have too few rows for a verdict."""
+        return np.asarray(self.rows < few_rows(self.rows))
+
+    @property
     def verdict(self) -> np.ndarray:
         """Per bin: "high" if predictions are significantly too high, "low" if too low, else ""."""
         found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
-        return np.where(self.observed > self.chance_high + 1e-12, "low", found)
+        found = np.where(self.observed > self.chance_high + 1e-12, "low", found)
+        return np.where(self.thin, "", found)
 
     @property
     def n(self) -> int:
@@ -177,17 +183,16 @@ class Reliability(Diagram):
             return [band, Rule(role="reference"), line]
         wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
         spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
-        few = few_rows(self.rows)
-        thin = self.rows < few
+        thin = self.thin
         marks: list[Mark] = [Rule(role="reference")]
         if not thin.all():
             left, right, low, high = (end[~thin] for end in spans)
             marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
         kinds = (
             (~thin & (self.verdict == ""), "agrees", "in agreement"),
-            (~thin & (self.verdict == "high"), "over", "predicted too high"),
-            (~thin & (self.verdict == "low"), "under", "predicted too low"),
-            (thin, "thin", f"fewer than {few} rows"),
+            (self.verdict == "high", "over", "predicted too high"),
+            (self.verdict == "low", "under", "predicted too low"),
+            (thin, "thin", f"fewer than {few_rows(self.rows)} rows"),
         )
         for of, role, name in kinds:
             if of.any():
