@@ -498,3 +498,16 @@ def test_events_are_named():
     assert name(pb.TopLabel()) == "the most probable class"
     assert name(pb.Binary()) == "class dog"
     assert name(pb.OneVsRest(0)) == "class cat"
+
+
+def test_thin_bins_have_neither_a_verdict_nor_a_coloured_mark():
+    """Five rows at 90%, none of which happen, beside 2,000 calibrated rows."""
+    rng = np.random.default_rng(0)
+    p = np.r_[rng.uniform(0, 0.6, 2000), np.full(5, 0.9)]
+    y = np.r_[(rng.random(2000) < p[:2000]).astype(int), np.zeros(5, int)]
+    found = diagrams.reliability_diagram(y, p, bins=10, resamples=9)
+    assert found.observed[-1] < found.chance_low[-1]
+    assert found.columns()["verdict"][-1] == ""
+    (thin,) = (mark for mark in found.picture().panels[0].marks if mark.role == "thin")
+    np.testing.assert_allclose(thin.x, [0.9])
+    assert thin.hollow

@@ -348,7 +348,7 @@ def test_two_classes_show_intervals_and_outputs(binary):
     expected = np.histogram(binary.mcs[binary.y == 1, 1], 50, (0, 1))[0] / len(binary.y)
     np.testing.assert_allclose(found.density[1], expected)
     np.testing.assert_allclose(found.density.sum(), 1)
-    wrong = marks(paid, Bars, "over")[0]
+    wrong = marks(paid, Bars, "series 1")[0]
     np.testing.assert_allclose(wrong.right - wrong.left, [found.cost[0, 1], found.cost[1, 0]])
     assert decided.y.categories == ("0", "1", "reject")
 

@@ -36,15 +36,40 @@ def test_no_label_where_a_curve_leaves_the_panel():
 
 def test_no_label_covers_the_marker():
     (text,) = labels(directly_labelled(picture(Line(X, 0 * X + 0.5, name="curve")), 0.5)).values()
-    half = 0.021 * len("curve") / 2
+    half = 0.023 * len("curve") / 2
     assert abs(text.x - 0.5) > half
 
 
-def test_curves_that_coincide_keep_their_legend():
-    one, two = Line(X, X, name="one"), Line(X, X + 0.005, name="two")
+def test_a_corner_names_curves_that_coincide():
+    one, two = Line(X, X, name="one"), Line(X, X + 0.005, name="two", dashed=True)
     found = directly_labelled(picture(one, two))
+    assert list(labels(found)) == ["— one", "╌ two"]
+    assert all(text.x < 0.1 and text.y > 0.8 for text in labels(found).values())
+    assert not any(mark.name for mark in found.panels[0].marks)
+
+
+def test_the_legend_names_curves_if_there_is_no_room():
+    x = np.linspace(0, 1, 400)
+    waves = {"first curve": np.cos(60 * x), "second curve": np.cos(60 * x + 0.5)}
+    full = [Line(x, 0.5 + 0.5 * wave, name=name) for name, wave in waves.items()]
+    found = directly_labelled(picture(*full))
     assert labels(found) == {}
-    assert [mark.name for mark in found.panels[0].marks] == ["one", "two"]
+    assert [mark.name for mark in found.panels[0].marks] == list(waves)
+
+
+def test_a_steep_line_has_its_label_at_its_side():
+    """Beside a flat curve at the top, there is no room above or below the line."""
+    fall = Line(X, 0.9 - 2.2 * X, name="act on all rows", role="reference", dashed=True)
+    flat = Line(X, 0.95 + 0 * X, name="model")
+    text = labels(directly_labelled(picture(flat, fall), 0.6))["act on all rows"]
+    own = (0.9 - text.y) / 2.2  # where the line is at the height of its label
+    assert abs(text.x - own) > 0.023 * len(text.text) / 2
+
+
+def test_steep_curves_that_coincide_have_no_labels_at_their_sides():
+    one = Line(X, 0.05 + 0.85 * X**6, name="one")
+    two = Line(X, 0.055 + 0.85 * X**6, name="two")
+    assert list(labels(directly_labelled(picture(one, two)))) == ["— one", "— two"]
 
 
 def test_the_caption_names_a_band():
@@ -54,7 +79,7 @@ def test_the_caption_names_a_band():
     assert found.panels[0].marks[0].name == ""
 
 
-def test_the_legend_names_all_curves_if_one_has_no_room():
+def test_a_side_names_all_curves_if_one_has_no_room():
     """The curve at the bottom has room above it, but two others coincide."""
     curves = [
         Line(X, 0.8 + 0 * X, name="one"),
@@ -62,5 +87,4 @@ def test_the_legend_names_all_curves_if_one_has_no_room():
         Line(X, 0.1 + 0 * X, name="three"),
     ]
     found = directly_labelled(picture(*curves))
-    assert list(labels(found)) == []
-    assert [mark.name for mark in found.panels[0].marks] == ["one", "two", "three"]
+    assert list(labels(found)) == ["— one", "— two", "— three"]

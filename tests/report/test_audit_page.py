@@ -131,6 +131,53 @@ def test_the_diagrams_are_those_of_the_evidence(found, world):
         assert set(figure.variants) == set(choices)
 
 
+def misjudged_in(figure: Figure) -> set[str]:
+    """The categories with the mark of a misjudged rate."""
+    (panel,) = figure.variants[()].picture().panels
+    marks = [mark for mark in panel.marks if mark.role in ("over", "under", "mixed")]
+    return {panel.y.categories[int(place)] for mark in marks for place in mark.y}
+
+
+def test_marks_of_groups_and_classes_say_what_the_tables_say():
+    """Two of six classes are wrong in one of four groups."""
+    rng = np.random.default_rng(5)
+    n, K = 6000, 6
+    p = np.exp(rng.normal(0, 1.5, (n, K)))
+    p /= p.sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    site = rng.integers(0, 4, n)
+    moved = np.where(site == 3, 0.9 * p[:, 0], 0)
+    p[:, 0] -= moved
+    p[:, 1] += moved
+    page = audit_page(pb.audit(y, p, columns={"site": site}, repair=None))
+    for name, part, title in (("class-rates", "classes", "class "), ("group-rates", "groups", "")):
+        figure = figures(page)[name]
+        said = {title + row[0].removeprefix(title): row[-1] for row in table(page, part).rows}
+        assert set(said) == set(figure.variants[()].names)
+        assert misjudged_in(figure) == {key for key, verdict in said.items() if verdict}
+        assert 0 < len(misjudged_in(figure)) < len(said)
+
+
+def test_few_rows_have_few_bins_by_default(world):
+    rows = audit_page(pb.audit(world.y[:240], world.mcs[:240]))
+    drawn = figures(rows)
+    for name in ("reliability", "class-reliability"):
+        figure = drawn[name]
+        first = figure.variants[tuple(control.options[0] for control in figure.controls)]
+        assert first.bins == "4 equal-width bins"
+    assert "15 equal bins" in drawn["reliability"].controls[-1].options
+
+
+def test_tables_beside_charts_join_the_ends_of_intervals(found):
+    shown = figures(audit_page(found))["reliability"].first
+    names = ["rows", "predicted", "observed", "95% interval", "verdict"]
+    assert list(shown.shown) == names
+    low, high = (shown.columns[f"95% interval, {end}"] for end in ("low", "high"))
+    cells = [row[3] for row in shown.table_rows]
+    assert cells == [f"{a} to {b}" for a, b in zip(low, high, strict=True)]
+    assert {"from", "to", "share of rows"} <= set(shown.columns)  # for files
+
+
 @pytest.mark.parametrize(
     "kind", ["one column", "pairs", "one class", "few rows", "sure", "weights", "many classes"]
 )

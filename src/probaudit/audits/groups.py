@@ -12,6 +12,7 @@ import numpy as np
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
+from ..calibration.label_measures import OVERCONFIDENT, UNDERCONFIDENT
 from ..calibration.resampling import FEWER_RESAMPLES
 from ..calibration.significance import false_discovery
 from ..calibration.validation import (
@@ -44,6 +45,23 @@ from .lens_error import (
 )
 
 COVERAGE = 0.8  # at which the accuracy of the most confident rows is reported
+
+
+def verdict_of(error: LensError, gap: Estimate, *, risk: bool) -> str:
+    """In which direction a group or class is misjudged; "" if its calibration error is not
+    significant after Holm's correction for their number.
+
+    The test of the calibration error decides, as in the finding `miscalibrated_group`. The interval
+    of the gap gives the direction: "risk too high" or "risk too low" for an event, else
+    "overconfident" or "underconfident"; "miscalibrated" if it contains 0.
+    """
+    if not error.miscalibrated:
+        return ""
+    if gap.low <= 0 <= gap.high:
+        return "miscalibrated"
+    if gap > 0:
+        return TOO_HIGH if risk else OVERCONFIDENT
+    return TOO_LOW if risk else UNDERCONFIDENT
 
 
 @dataclass(frozen=True)
@@ -101,20 +119,8 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """In which direction the group is misjudged; "" if its calibration error is not significant
-        after Holm's correction for the number of groups.
-
-        The test of the calibration error decides, as in the finding `miscalibrated_group`. The
-        interval of the gap gives the direction: "risk too high" or "risk too low" for an event,
-        else "overconfident" or "underconfident"; "miscalibrated" if it contains 0.
-        """
-        if not self.error.miscalibrated:
-            return ""
-        if self.gap.low <= 0 <= self.gap.high:
-            return "miscalibrated"
-        if self.gap > 0:
-            return TOO_HIGH if self.risk else "overconfident"
-        return TOO_LOW if self.risk else "underconfident"
+        """In which direction the group is misjudged, see `verdict_of`."""
+        return verdict_of(self.error, self.gap, risk=self.risk)
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.estimates:

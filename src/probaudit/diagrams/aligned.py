@@ -10,9 +10,9 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .bins import Bins
-from .diagram import Diagram, stacked
+from .diagram import SHARE, Diagram, stacked
 from .picture import Mark, Panel, Picture, Points
-from .reliability import Reliability
+from .reliability import RANGE_HIGH, RANGE_LOW, Reliability
 
 ACROSS = 3
 ECE_BINS = 15  # as in `calibration_error`, so that an error beside a name is the ECE
@@ -49,7 +49,7 @@ def short_name(name: str, most: int = 22) -> str:
 class AlignedReliability(Diagram):
     """The reliability of the most probable class of several models."""
 
-    percents = Reliability.percents
+    percents, in_files = Reliability.percents, (SHARE, RANGE_LOW, RANGE_HIGH)
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]

@@ -98,7 +98,7 @@ class BeforeAfter(Diagram):
             )
         panel = Panel(
             (*marks, *self._labels()),
-            Axis(f"predicted probability of {self.event}", 0, 1, percent=True),
+            Axis("predicted probability", 0, 1, percent=True),
             Axis("observed", 0, 1, percent=True),
             square=True,
         )

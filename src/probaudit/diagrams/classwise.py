@@ -18,9 +18,9 @@ from ..errors import InputError
 from ..text import number
 from .aligned import ACROSS, ECE_BINS, aligned_panels
 from .bins import Bins, partition_of
-from .diagram import Diagram, stacked
+from .diagram import SHARE, Diagram, stacked
 from .picture import Picture
-from .reliability import Reliability
+from .reliability import RANGE_HIGH, RANGE_LOW, Reliability
 
 Order = Literal["worst", "largest"]
 
@@ -32,7 +32,7 @@ class ClasswiseReliability(Diagram):
     classes : the names of the classes shown. of : the number of classes, shown or not.
     """
 
-    percents = Reliability.percents
+    percents, in_files = Reliability.percents, (SHARE, RANGE_LOW, RANGE_HIGH)
 
     classes: tuple[str, ...]
     each: tuple[Reliability, ...]

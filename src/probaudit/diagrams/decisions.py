@@ -131,9 +131,9 @@ class DecisionRegions(Diagram):
         """Role, name and cells [K, M] of the three outcomes of a decision."""
         reject = np.broadcast_to(self.reject, self.best.shape)
         return [
-            ("observed", "right", self.best & ~reject),
+            ("series 0", "right", self.best & ~reject),
             ("reject", "rejected", reject),
-            ("over", "wrong", ~self.best & ~reject),
+            ("series 1", "wrong", ~self.best & ~reject),
         ]
 
     def _intervals(self) -> Panel:

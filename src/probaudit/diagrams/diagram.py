@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 # Names of columns that many diagrams have. An interval follows the number that it belongs to.
-LOW, HIGH = "95% interval, low", "95% interval, high"
+LOW_END, HIGH_END = ", low", ", high"
+INTERVAL, FROM, TO = "95% interval", "from", "to"
+LOW, HIGH = INTERVAL + LOW_END, INTERVAL + HIGH_END
 EXPECTED, LIMIT = "expected if calibrated", "95% limit if calibrated"
 SHARE = "share of rows"
 
@@ -32,9 +34,11 @@ class Diagram(ABC):
     `columns`, and has an entry in `diagrams.DIAGRAMS`.
 
     percents : the columns that a table shows in percent, as the axis of the picture does.
+    in_files : the columns that a page leaves to files, as other columns imply them.
     """
 
     percents: ClassVar[tuple[str, ...]] = ()
+    in_files: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def picture(self) -> Picture:
@@ -89,6 +93,20 @@ class Diagram(ABC):
         shown = f'<img alt="{alt}" width="{width}" style="max-width:100%" src="{source}">'
         caption = html.escape(picture.caption)
         return f'<figure style="margin:0">{shown}<figcaption>{caption}</figcaption></figure>'
+
+
+def shown_columns(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The columns of a table on a page: the header of each, and the columns whose cells it joins.
+    Both ends of an interval or a range share a column.
+
+    >>> shown_columns(["from", "to", "observed", "ratio, low", "ratio, high"])
+    {'range': ('from', 'to'), 'observed': ('observed',), 'ratio': ('ratio, low', 'ratio, high')}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        whole = "range" if name in (FROM, TO) else name.removesuffix(LOW_END).removesuffix(HIGH_END)
+        found[whole] = (*found.get(whole, ()), name)
+    return found
 
 
 def stacked(

@@ -7,18 +7,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..calibration.label_measures import OVERCONFIDENT, UNDERCONFIDENT
+from ..calibration.validation import TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
 from ..text import percent
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points
+
+DIRECTIONS = {
+    "": "agrees",
+    TOO_HIGH: "over",
+    OVERCONFIDENT: "over",
+    TOO_LOW: "under",
+    UNDERCONFIDENT: "under",
+}
+OBSERVED = {  # names of the marks of observed rates
+    "agrees": "observed, with 95% interval",
+    "over": "observed, predicted too high",
+    "under": "observed, predicted too low",
+    "mixed": "observed, misjudged",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class GroupRates(Diagram):
     """The predicted and the observed rate of each group, the latter with a 95% interval.
 
-    names : of the groups, the largest gap first. risk : whether an event is judged, or else whether
-        answers are right. what : what is compared, such as groups or classes.
+    names : of the groups, the largest gap first.
+    verdict : of the test of each group, "" if it is not found to be misjudged. The marks show it.
+    risk : whether an event is judged, or else whether answers are right.
+    what : what is compared, such as groups or classes.
     """
 
     percents = ("predicted", "observed", LOW, HIGH)
@@ -74,12 +92,8 @@ class GroupRates(Diagram):
     def picture(self) -> Picture:
         place = np.arange(len(self.names), dtype=float)
         detail = {name: list(column) for name, column in self.columns().items()}
-        too_high, too_low = self.predicted > self.high, self.predicted < self.low
-        kinds = (
-            (~too_high & ~too_low, "observed", "observed, with 95% interval"),
-            (too_high, "over", "observed below predicted"),
-            (too_low, "under", "observed above predicted"),
-        )
+        roles = np.array([DIRECTIONS.get(verdict, "mixed") for verdict in self.verdict])
+        kinds = [(roles == role, role, name) for role, name in OBSERVED.items()]
         marks: list[Mark] = [
             Line(np.array([a, b]), np.array([y, y]), role="reference", dashed=True)
             for a, b, y in zip(self.predicted, self.observed, place, strict=True)

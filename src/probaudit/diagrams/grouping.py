@@ -27,6 +27,7 @@ class GroupingDiagram(GroupingRates, Diagram):
     bin are grey."""
 
     percents = ("predicted in the bin", "observed in the bin", "predicted", "observed", LOW, HIGH)
+    in_files = ("bin", "rows of the bin", "predicted in the bin", "observed in the bin")
 
     @classmethod
     def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:

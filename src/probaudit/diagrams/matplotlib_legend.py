@@ -169,7 +169,7 @@ def _corners(mark: Mark, ax: Axes) -> tuple[np.ndarray, np.ndarray, bool]:
             low[:, along], high[:, along] = mark.low, mark.high
         return low, high, True
     if isinstance(mark, Text):
-        at = np.array([[mark.x, mark.y]])
+        at = np.array([[ax.get_xlim()[1] if mark.x is None else mark.x, mark.y]])
         return at, at, False
     assert isinstance(mark, Rule)
     (left, right), (down, up) = ax.get_xlim(), ax.get_ylim()

@@ -27,6 +27,7 @@ MARKERS = {
     "triangle-right": ">",
 }
 THIN = 0.75  # of references and intervals, in multiples of lines.linewidth
+ASIDE = 4  # points, from the right end of the axes to a label in the margin
 KEYWORDS = (
     "line_kw",
     "marker_kw",
@@ -124,7 +125,12 @@ def draw_mark(
     style = {"ha": align, "va": "center", "fontsize": "small", "zorder": 5}
     if mark.role != "model":
         style["color"] = paint["color"]
-    text = ax.text(mark.x, mark.y, escaped(mark.text), **style)
+    if mark.x is None:
+        at = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+        aside: dict[str, Any] = {"annotation_clip": False, "xytext": (ASIDE, 0)} | at
+        text: Any = ax.annotate(escaped(mark.text), (1.0, mark.y), **aside, **style)
+    else:
+        text = ax.text(mark.x, mark.y, escaped(mark.text), **style)
     text.set(**first)
     return [text]
 

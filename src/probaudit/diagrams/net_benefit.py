@@ -66,7 +66,7 @@ class DecisionCurves(Diagram):
             detail = {"threshold": t, "net benefit": curve.net_benefit}
             marks.append(Line(t, curve.net_benefit, role=role, name=name, detail=detail))
         right = min(1.0, (1 + MARGIN) * float(t.max()))
-        across = Axis(f"decision threshold, probability of {self.event}", 0.0, right, percent=True)
+        across = Axis("decision threshold", 0.0, right, percent=True)
         top = max(rate, *(float(np.nanmax(mark.values("y"))) for mark in marks))
         up = Axis("net benefit", -SHOWN_LOSS * rate, (1 + MARGIN) * top)
         caption = (

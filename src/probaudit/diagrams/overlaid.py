@@ -12,9 +12,9 @@ from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .aligned import ECE_BINS, AlignedReliability
 from .bins import Bins, bins_for, few_rows
-from .diagram import Diagram, stacked
+from .diagram import SHARE, Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
-from .reliability import Reliability
+from .reliability import RANGE_HIGH, RANGE_LOW, Reliability
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class OverlaidReliability(Diagram):
     """The observed rate of an event against its predicted probability, one curve for each model.
     The picture leaves out bins with very few rows, whose rates are noise; `columns` has them."""
 
-    percents = Reliability.percents
+    percents, in_files = Reliability.percents, (SHARE, RANGE_LOW, RANGE_HIGH)
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]
@@ -72,10 +72,11 @@ class OverlaidReliability(Diagram):
                 Line(x, y, role=role, name=model),
                 Points(x, y, size=size, role=role, name=model, detail=detail),
             ]
-        across = Axis(f"predicted probability of {self._event}", 0, 1, percent=True)
+        across = Axis("predicted probability", 0, 1, percent=True)
         up = Axis("observed rate", 0, 1, percent=True)
         panel = Panel(tuple(marks), across, up, square=True)
-        caption = (
+        caption = f"Probability of {self._event}. "
+        caption += (
             "Dashed: calibrated; below it, predictions are too high. Larger points: more rows."
         )
         caption += f" {self.each[0].bins}, {self.each[0].n:,} rows."

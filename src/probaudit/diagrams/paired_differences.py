@@ -16,9 +16,7 @@ from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 STACKED = 12  # models; the panels of more models are in two columns
-# beside the intervals, as shares of their range: at the left, and room for numbers at the right
-MARGIN, NUMBERS = 0.08, 0.6
-END = 0.01  # of the axis, right of the numbers
+MARGIN = 0.08  # on each side of the intervals, as a share of their range
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +138,8 @@ class PairedDifferences(Diagram):
                     detail=detail,
                 )
             )
-        end = right - END * (right - left)
         marks += [
-            Text(end, place, f"{'infinite' if math.isinf(x) else number(x)}, {found}", "end")
+            Text(None, place, f"{'infinite' if math.isinf(x) else number(x)}, {found}")
             for x, place, found in zip(value, at, verdict, strict=True)
             if not math.isnan(x)
         ]
@@ -172,8 +169,8 @@ def _verdict(value: float, low: float, high: float, *, lower: bool | None) -> st
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
-    """The ends of an axis that shows 0 and all finite values, and numbers at its right end."""
+    """The ends of an axis that shows 0 and all finite values."""
     shown = np.append(values[np.isfinite(values)], 0.0)
     low, high = float(shown.min()), float(shown.max())
     span = high - low or 1.0
-    return low - MARGIN * span, high + NUMBERS * span
+    return low - MARGIN * span, high + MARGIN * span

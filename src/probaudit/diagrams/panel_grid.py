@@ -186,6 +186,7 @@ class PanelGrid:
 def _around(ax: Axes, renderer: Any) -> Edges:
     """The space that labels and title take left, right, below and above axes, in pixels."""
     found = [axis.get_tightbbox(renderer) for axis in (ax.xaxis, ax.yaxis)]
+    found += [text.get_window_extent(renderer) for text in ax.texts]
     boxes = [box for box in found if box is not None]
     frame = ax.bbox
     left = max([0.0, *(frame.x0 - box.x0 for box in boxes)])

@@ -20,13 +20,16 @@ Role = Literal[
     "recalibrated",
     "reference",  # the diagonal, a baseline
     "null",  # range if calibrated
-    "over",  # overconfident
-    "under",  # underconfident
+    "over",  # predicted too high
+    "under",  # predicted too low
+    "mixed",  # misjudged, in both directions
+    "agrees",  # not found to be misjudged
     "thin",  # too few rows to tell
     "calibration",
     "grouping",
     "rest",
     "density",
+    "sharpness",
     "reject",
 ]
 """The meaning of a mark. Series of the same kind have the roles `series 0`, `series 1`, ..."""
@@ -36,6 +39,7 @@ Side = Literal["x", "y"]
 MARGIN = 0.04  # on each side of the marks, as a share of their range
 HISTOGRAM = 0.18  # height of a histogram inside a panel, as a share of the panel
 CONTEXT = frozenset({"reference", "null", "rest", "density"})  # roles that are not of the model
+JUDGED = frozenset({"over", "under", "mixed", "agrees", "thin"})  # kinds of observed rates
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,10 @@ class Mark(ABC):
     @property
     def series(self) -> str:
         """The curve or bars of the model that this mark belongs to; "" for other marks, such as a
-        baseline. Over- and underconfident and thin points belong to the observed rates."""
+        baseline. Judged points belong to the observed rates."""
         if self.role in CONTEXT or isinstance(self, (Text, Rule)) or getattr(self, "faint", False):
             return ""
-        return "observed" if self.role in ("over", "under", "thin") else self.role
+        return "observed" if self.role in JUDGED | {"sharpness"} else self.role
 
 
 @dataclass(frozen=True)
@@ -176,15 +180,17 @@ class Rule(Mark):
 
 @dataclass(frozen=True)
 class Text(Mark):
-    """A label at a point. A role other than "model", the default, gives it a colour."""
+    """A label at a point; without x, in the right margin of the panel, where it covers no mark. A
+    role other than "model", the default, gives it a colour."""
 
-    x: float
+    x: float | None
     y: float
     text: str
     anchor: Literal["start", "middle", "end"] = "start"
 
     def values(self, side: Side) -> np.ndarray:
-        return np.array([float(getattr(self, side))])
+        at = getattr(self, side)
+        return np.zeros(0) if at is None else np.array([float(at)])
 
 
 @dataclass(frozen=True)

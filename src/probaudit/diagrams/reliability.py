@@ -25,13 +25,14 @@ from ..scoring.intervals import wilson
 from ..states import CELLS
 from ..text import number, p_words, percent, significant
 from .bins import Bins, bin_ends, bins_words, few_rows, histogram, partition_of
-from .diagram import HIGH, LOW, SHARE, Diagram
+from .diagram import FROM, HIGH, LOW, SHARE, TO, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
 RANGE_LOW, RANGE_HIGH = "95% range if calibrated, low", "95% range if calibrated, high"
 NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
+LINES = " Vertical lines: 95% intervals."
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,7 @@ class Reliability(Diagram):
     """
 
     percents = ("from", "to", SHARE, "predicted", "observed", LOW, HIGH, RANGE_LOW, RANGE_HIGH)
+    in_files = (FROM, TO, SHARE, RANGE_LOW, RANGE_HIGH)  # so that it fits beside a square chart
 
     stated: np.ndarray
     observed: np.ndarray
@@ -109,10 +111,16 @@ class Reliability(Diagram):
         )
 
     @property
+    def thin(self) -> np.ndarray:
+        """Which bins have too few rows for a verdict."""
+        return np.asarray(self.rows < few_rows(self.rows))
+
+    @property
     def verdict(self) -> np.ndarray:
         """Per bin: "high" if predictions are significantly too high, "low" if too low, else ""."""
         found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
-        return np.where(self.observed > self.chance_high + 1e-12, "low", found)
+        found = np.where(self.observed > self.chance_high + 1e-12, "low", found)
+        return np.where(self.thin, "", found)
 
     @property
     def n(self) -> int:
@@ -123,7 +131,7 @@ class Reliability(Diagram):
         return self.bin_columns() | {
             RANGE_LOW: self.chance_low,
             RANGE_HIGH: self.chance_high,
-            "predictions": np.array([words[kind] for kind in self.verdict], object),
+            "verdict": np.array([words[kind] for kind in self.verdict], object),
         }
 
     def bin_columns(self) -> dict[str, np.ndarray]:
@@ -153,7 +161,7 @@ class Reliability(Diagram):
         bars = Bars(left, right, np.zeros(len(rows)), rows, role="density", detail=detail)
         below = Panel(
             (bars,),
-            Axis(f"predicted probability of {self.event}", 0, 1, percent=True),
+            Axis("predicted probability", 0, 1, percent=True),
             Axis("rows", low=0),
             share=0.3,
             histogram=True,
@@ -175,17 +183,16 @@ class Reliability(Diagram):
             return [band, Rule(role="reference"), line]
         wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
         spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
-        marks: list[Mark] = [
-            Bars(*spans, faint=True, role="null", name=band_name),
-            Rule(role="reference"),
-        ]
-        few = few_rows(self.rows)
-        thin = self.rows < few
+        thin = self.thin
+        marks: list[Mark] = [Rule(role="reference")]
+        if not thin.all():
+            left, right, low, high = (end[~thin] for end in spans)
+            marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
         kinds = (
-            (~thin & (self.verdict == ""), "observed", "observed, with 95% interval"),
-            (~thin & (self.verdict == "high"), "over", "predicted too high"),
-            (~thin & (self.verdict == "low"), "under", "predicted too low"),
-            (thin, "thin", f"fewer than {few} rows"),
+            (~thin & (self.verdict == ""), "agrees", "in agreement"),
+            (self.verdict == "high", "over", "predicted too high"),
+            (self.verdict == "low", "under", "predicted too low"),
+            (thin, "thin", f"fewer than {few_rows(self.rows)} rows"),
         )
         for of, role, name in kinds:
             if of.any():
@@ -198,6 +205,7 @@ class Reliability(Diagram):
                         size=self.share[of] / self.share.max(),
                         role=role,
                         name=name if names else "",
+                        hollow=role == "thin",
                         detail={
                             key: np.asarray(column)[of] for key, column in self._detail().items()
                         },
@@ -222,7 +230,7 @@ class Reliability(Diagram):
         return (
             f"{what} {number(self.error)}; expected if calibrated {number(self.null_mean)}, "
             f"95% limit {number(self.null_high)} ({p_words(self.p_value)}). "
-            f"{self.bins}, {self.n:,} rows."
+            f"{self.bins}, {self.n:,} rows.{'' if self.curve is not None else LINES}"
         )
 
     def _description(self) -> str:

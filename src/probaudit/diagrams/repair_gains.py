@@ -10,7 +10,7 @@ import numpy as np
 from ..estimate import Estimate
 from ..text import percent
 from .diagram import HIGH, LOW, Diagram
-from .picture import Axis, Mark, Panel, Picture, Points, Rule
+from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 GAIN = "share of the log loss removed"
 
@@ -56,10 +56,7 @@ class RepairGains(Diagram):
         columns, place = self.columns(), np.arange(len(self.names), dtype=float)
         chosen = place == self.recommended
         marks: list[Mark] = [Rule(x=0.0, role="reference")]
-        for of, role, name in (
-            (~chosen, "rest", "other calibrators"),
-            (chosen, "observed", "recommended"),
-        ):
+        for of, role in ((~chosen, "rest"), (chosen, "recalibrated")):
             if of.any():
                 detail = {key: list(column[of]) for key, column in columns.items()}
                 marks.append(
@@ -70,14 +67,18 @@ class RepairGains(Diagram):
                         columns[HIGH][of],
                         across=True,
                         role=role,
-                        name=name,
                         detail=detail,
                     )
                 )
-        across = Axis(f"{GAIN}, out of fold", percent=True)
+        marks += [
+            Text(None, y, percent(gain), role="recalibrated" if best else "model")
+            for y, gain, best in zip(place, self.gains, chosen, strict=True)
+        ]
+        across = Axis("log loss removed, out of fold", percent=True)
         panel = Panel(tuple(marks), across, Axis("", categories=self.names))
         infinite = f"Not shown, as their log loss is infinite: {', '.join(self.left_out)}."
-        caption = "Lines are 95% intervals." + (f" {infinite}" if self.left_out else "")
+        caption = "Lines are 95% intervals." + (" Blue: recommended." if chosen.any() else "")
+        caption += f" {infinite}" if self.left_out else ""
         return Picture((panel,), "Gain of each calibrator", self._description(), caption)
 
     def _description(self) -> str:

@@ -127,7 +127,9 @@ class RiskCurves(Diagram):
     def picture(self) -> Picture:
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
-        marks: list[Mark] = [Line(x, drawn[-1], dashed=True, role="reference", name=SAME)]
+        marks: list[Mark] = [
+            Line(x, drawn[-1], dashed=True, role="reference", name="same decision")
+        ]
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
@@ -146,7 +148,7 @@ class RiskCurves(Diagram):
             across = Axis("decision threshold", 0.0, 1.0, percent=True)
         top = 1.05 * float(drawn.max())
         up = Axis(
-            "cost / cost of the same decision for all" if self.normalize else "Bayes risk",
+            "relative cost" if self.normalize else "Bayes risk",
             0.0,
             min(top, WORST) if self.normalize else top,
         )

@@ -15,8 +15,7 @@ from ..estimate import Estimate
 from ..scoring.proper_scores import bayes_risk, brier_score, log_score
 from ..text import number
 from .diagram import HIGH, LOW, Diagram
-from .paired_differences import END, NUMBERS
-from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
+from .picture import MARGIN, Axis, Mark, Panel, Picture, Points, Rule, Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +110,13 @@ class ScoreIntervals(Diagram):
         least = min(0.0, *ends[0].tolist()) if len(shown) else 0.0
         most = max([*ends[1].tolist(), 0.0 if reference is None else reference]) or 1.0
         marks: list[Mark] = [] if reference is None else [Rule(x=reference, role="reference")]
-        end = most + NUMBERS * (most - least)
         marks += [points]
         marks += [
-            Text(end - END * (end - least), k, "infinite" if np.isinf(x) else number(x), "end")
+            Text(None, k, "infinite" if np.isinf(x) else number(x))
             for k, x in enumerate(value)
             if not np.isnan(x)
         ]
-        axis = Axis(title, least, end)
+        axis = Axis(title, least, most + MARGIN * (most - least))
         return Panel(
             tuple(marks), axis, Axis("", categories=self.names), "normalised" if reference else ""
         )

@@ -60,8 +60,8 @@ class SelectivePrediction(Diagram):
             marks.append(Line(curve.coverage, curve.risk, role=role, name=name, detail=detail))
         drawn = [found.curve.high if one else found.curve.risk for found in self.found.values()]
         top = float(np.max(drawn))
-        across = Axis("share of rows answered, most confident first", 0.0, 1.0, percent=True)
-        up = Axis("error rate of the answered rows", 0.0, min(1.0, 1.05 * top) or 1.0, percent=True)
+        across = Axis("share of rows answered", 0.0, 1.0, percent=True)
+        up = Axis("error rate", 0.0, min(1.0, 1.05 * top) or 1.0, percent=True)
         areas = ", ".join(
             f"{'' if one else f'{name} '}{number(found.aurc)}" for name, found in self.found.items()
         )

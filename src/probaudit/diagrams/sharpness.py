@@ -176,7 +176,7 @@ class CalibrationSharpness(Diagram):
             "rows nearby": np.rint(self.rows),
         }
         curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
-        gap = Band(x, low, high, role="over", name="lack of sharpness (gap × density)")
+        gap = Band(x, low, high, role="sharpness", name="lack of sharpness (gap × density)")
         marks = (gap, Rule(role="reference"), curve)
         across, up = Axis("", 0, 1, percent=True), Axis("accuracy", 0, 1, percent=True)
         return Panel(marks, across, up, title)

@@ -113,7 +113,7 @@ class SmoothCalibration(Diagram):
         )
         filled = Band(x, np.where(np.isnan(x), np.nan, 0.0), density, role="density")
         edge = Line(x, density, role="density", detail={"predicted": x, "density": density})
-        across = Axis(f"predicted probability of {self.event}", 0, 1, percent=True)
+        across = Axis("predicted probability", 0, 1, percent=True)
         up = Axis("density", low=0)
         below = Panel((filled, edge), across, up, share=0.3, histogram=True)
         return Picture(

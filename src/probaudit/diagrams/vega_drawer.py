@@ -21,8 +21,9 @@ from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule,
 DIGITS = 6
 WIDEST_NAME = 230  # px, of a category
 LETTER = 6.2  # px, average character of a label
+MARGIN = 10  # px, right of a panel, before a label
 LINE = 26  # px, height of a category
-LARGEST_POINT, SMALLEST_POINT, POINT = 300, 40, 50  # px^2
+LARGEST_POINT, SMALLEST_POINT, POINT = 300, 60, 64  # px^2
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -36,13 +37,14 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     width : of the whole picture in pixels, or "container": a picture of one panel then fills its
         container on a page. Vega-Lite cannot resize several panels, so a page must set their widths
         itself. `usermeta` has what it needs: the number of columns, and the width in pixels of the
-        y axis beside each panel.
+        y axis beside each panel and of the labels in its right margin.
     titled : whether title and caption are drawn, or left to the page.
     """
     total = (WIDTH if picture.columns == 1 else WIDE) if width in (None, "container") else width
     assert isinstance(total, int)
     beside = max(_beside(panel) for panel in picture.panels)
-    across = max(60, total // picture.columns - beside)
+    after = max(_after(panel) for panel in picture.panels)
+    across = max(60, total // picture.columns - beside - after)
     heights = _heights(picture, across)
     panels = [
         _panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)
@@ -51,7 +53,7 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     if legend.styles:
         panels[0]["layer"].append(legend.layer())
     found: dict[str, Any] = {"description": picture.description, "data": {"values": [{}]}}
-    found["usermeta"] = {"columns": picture.columns, "beside": beside}
+    found["usermeta"] = {"columns": picture.columns, "beside": beside, "after": after}
     if titled:
         letters = int(total / LETTER)
         found["title"] = {
@@ -108,6 +110,7 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "domainColor": grid,
             "gridColor": grid,
             "labelFontSize": 12,
+            "labelSeparation": 3,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
         },
@@ -222,6 +225,12 @@ def _beside(panel: Panel) -> int:
         max((len(name) for name in panel.y.categories), default=0) if panel.y.categories else 5
     )
     return int(min(WIDEST_NAME, letters * LETTER)) + (40 if panel.y.title else 22)
+
+
+def _after(panel: Panel) -> int:
+    """The width in pixels of the labels in the right margin."""
+    labels = [mark.text for mark in panel.marks if isinstance(mark, Text) and mark.x is None]
+    return int(max((len(text) * LETTER + MARGIN for text in labels), default=0))
 
 
 def _panel(panel: Panel, across: int, height: float) -> dict[str, Any]:
@@ -360,9 +369,11 @@ def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
 def _text(mark: Text) -> dict[str, Any]:
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
     coloured = {} if mark.role == "model" else {"color": _paint(mark), "fontWeight": "bold"}
+    x = {"value": "width"} if mark.x is None else {"datum": _round(mark.x)}
+    moved = {"dx": MARGIN} if mark.x is None else {}
     return {
-        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")} | coloured,
-        "encoding": {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")},
+        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")} | coloured | moved,
+        "encoding": {"x": x, "y": {"datum": _round(mark.y)}},
     }
 
 

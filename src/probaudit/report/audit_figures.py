@@ -15,7 +15,7 @@ from ..choices.lenses import Lens, OneVsRest, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..data.predictions import Predictions
 from ..diagrams.before_after import ORIGINAL, RECALIBRATED
-from ..diagrams.bins import Bins
+from ..diagrams.bins import Bins, bins_for
 from ..diagrams.diagram import Diagram
 from ..diagrams.interval_wise import interval_wise_diagram
 from ..diagrams.reliability import Reliability
@@ -41,7 +41,18 @@ BINS: dict[str, Bins] = {
     EQUAL_MASS: EqualMass(15),
     "isotonic (CORP)": "corp",
 }
-VIEWS = (*BINS, SMOOTH)
+
+
+def bins_of_views(rows: int) -> dict[str, Bins | None]:
+    """The bins of each view, the first one the default: fewer than 15 if there are few rows, as in
+    the summary. None for the smooth curve.
+
+    >>> list(bins_of_views(60))[:2]
+    ['3 equal bins', '15 equal bins']
+    """
+    count = bins_for(rows, 15)
+    few: dict[str, Bins | None] = {f"{count} equal bins": EqualWidth(count)}
+    return few | BINS | {SMOOTH: None}
 
 
 def judged_words(audit: Audit) -> str:
@@ -59,17 +70,17 @@ class DrawnEvent:
     rows: DependentEvent | None = None
     errors: Mapping[str, LensError] = field(default_factory=dict)
 
-    def diagram(self, view: str, event: str) -> Diagram:
+    def diagram(self, view: str, bins: Bins | None, event: str) -> Diagram:
         """The diagram of one view. It accounts for clusters, and reports the errors of the
         audit."""
-        if view == SMOOTH:
+        if bins is None:
             effect = 1.0 if self.rows is None else self.rows.effect
             return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
         grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
         if view not in self.errors:
-            return Reliability.of_grid(grid, BINS[view], event=event, resamples=199)
+            return Reliability.of_grid(grid, bins, event=event, resamples=199)
         error = self.errors[view]
-        diagram = Reliability.of_grid(grid, BINS[view], event=event, resamples=1)
+        diagram = Reliability.of_grid(grid, bins, event=event, resamples=1)
         return diagram.judged_by(float(error.estimate), error)
 
 
@@ -116,10 +127,10 @@ def reliability(audit: Audit) -> Figure:
     """The reliability of the judged event, the top label and the worst classes."""
     events = _events(audit)
     variants = {
-        (name, outputs, view): drawn.diagram(view, name)
+        (name, outputs, view): drawn.diagram(view, bins, name)
         for name, (lens, event) in events.items()
         for outputs, drawn in by_outputs(audit, lens, event).items()
-        for view in VIEWS
+        for view, bins in bins_of_views(audit.summary.rows).items()
     }
     return Figure("reliability", variants, controls_of(variants, ("of", "outputs", "bins")), True)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..audits.dependence import lens_event
+from ..audits.groups import verdict_of
 from ..calibration.fine_grid import FineGrid
 from ..calibration.validation import agreement
 from ..choices.lenses import OneVsRest, TopLabel
@@ -17,7 +18,7 @@ from ..diagrams.group_rates import GroupRates
 from ..engines.good_rows import GoodRows
 from ..scoring.events import EventTable
 from ..scoring.intervals import Z95
-from .audit_figures import EQUAL_BINS, by_outputs, controls_of, drawn_class
+from .audit_figures import bins_of_views, by_outputs, controls_of, drawn_class
 from .page import Figure
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def class_figures(audit: Audit) -> list[Figure]:
 
 
 def _rates(audit: Audit) -> list[Figure]:
-    """Confidence and accuracy by predicted class. A click on a class opens its diagram."""
+    """Confidence and accuracy by predicted class, marked as misjudged if the table of classes says
+    so. A click on a class opens its diagram."""
     sample, names = audit.evidence.sample, audit.summary.plan.classes
     good = GoodRows.of(sample)
     (view,) = good.views(TopLabel())
@@ -47,7 +49,7 @@ def _rates(audit: Audit) -> list[Figure]:
         [f"class {names[k]}" for k in order],
         [(found[k]["predicted"], found[k]["observed"]) for k in order],
         [tables[k].n for k in order],
-        [""] * len(order),
+        [verdict_of(audit.class_errors[k], found[k]["gap"], risk=False) for k in order],
         risk=False,
     )
     if len(order) < 2:
@@ -70,8 +72,9 @@ def _clearest_gaps(predicted: np.ndarray, gap: np.ndarray, classes: int) -> list
 def _reliability(audit: Audit, classes: Sequence[int]) -> Figure:
     """The diagram of one class at a time, which the dot plot of classes opens."""
     names = {k: f"class {audit.summary.plan.classes[k]}" for k in classes}
+    view, bins = next(iter(bins_of_views(audit.summary.rows).items()))
     variants = {
-        (names[k], outputs): drawn.diagram(EQUAL_BINS, names[k])
+        (names[k], outputs): drawn.diagram(view, bins, names[k])
         for k in classes
         for outputs, drawn in by_outputs(audit, OneVsRest(k), drawn_class(audit, k)).items()
     }

@@ -108,7 +108,7 @@ def loss_bars(audit: Audit) -> LossBars | None:
     gone = Segment(before - after, f"{short(removed)} removable", "calibration")
     bars = (
         LossBar(f"original, {short(before)}", (stays, gone)),
-        LossBar(f"recalibrated, {short(after)}", (Segment(after, short(after), "observed"),)),
+        LossBar(f"recalibrated, {short(after)}", (Segment(after, short(after), "recalibrated"),)),
     )
     return LossBars(SCALE, bars)
 

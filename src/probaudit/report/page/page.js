@@ -20,14 +20,15 @@
 
   // ---- charts
 
-  const tabulate = (table, columns) => {
-    const names = Object.keys(columns);
+  const joined = (parts) => (new Set(parts).size === 1 ? parts[0] : parts.join(" to "));
+  const tabulate = (table, { columns, shown }) => {
     const head = created("tr");
-    names.forEach((name) => head.append(created("th", name, { scope: "col" })));
+    Object.keys(shown).forEach((name) => head.append(created("th", name, { scope: "col" })));
     const body = created("tbody");
-    (columns[names[0]] || []).forEach((_, i) => {
+    (Object.values(columns)[0] || []).forEach((_, i) => {
       const row = created("tr");
-      names.forEach((name) => row.append(created("td", columns[name][i])));
+      const cells = Object.values(shown).map((names) => joined(names.map((name) => columns[name][i])));
+      cells.forEach((cell) => row.append(created("td", cell)));
       body.append(row);
     });
     const top = created("thead");
@@ -66,7 +67,8 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
     const small = printing && large !== "large" && panels[0].height === panels[0].width;
     const limit = !small ? Infinity : columns > 1 ? 135 : 215;
-    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - (columns === 1 ? 0 : 14));
+    const { after } = found.usermeta; // room for labels at the right
+    const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
@@ -85,10 +87,10 @@
           if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
         }
         const tick = length < 260 ? 80 : length < 420 ? 60 : 75; // px
-        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(8, Math.floor(length / tick)));
+        if (axis.tickCount) axis.tickCount = Math.max(side === "x" ? 3 : 2, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
-      if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
+      if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width + after, 120) / letter);
       panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
         if (!named?.legend) return;
         const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
@@ -124,7 +126,7 @@
     chart.setAttribute("aria-label", variant.description);
     figure.querySelector("figcaption").textContent = variant.caption;
     figure.querySelector(".chart-title").textContent = variant.title;
-    tabulate(figure.querySelector(".numbers table"), variant.columns);
+    tabulate(figure.querySelector(".numbers table"), variant);
     if (figure.drawn) figure.drawn.finalize();
     figure.room = room || 620; // a folded section has no width
     const draw = async (width) => {
@@ -227,7 +229,10 @@
     summary: async () => markdown,
     csv: async (button) => {
       const place = button.closest("figure, .table");
-      return csv(rowsOf(place.querySelector(place.matches("figure") ? ".numbers table" : "table")));
+      if (!place.matches("figure")) return csv(rowsOf(place.querySelector("table")));
+      const names = Object.keys(figures[place.id][chosen(place)].columns);
+      const rows = records(figures[place.id][chosen(place)].columns);
+      return csv([names, ...rows.map((row) => Object.values(row))]);
     },
     svg: async (button) => {
       const drawn = await picture(button.closest("figure"));

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
-from ...diagrams.diagram import Diagram
+from ...diagrams.diagram import Diagram, shown_columns
 from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
 from ...text import column_text
 from ...version import __version__
@@ -147,12 +147,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Variant:
-    """One diagram in the form that the page needs."""
+    """One diagram in the form that the page needs. Files have all `columns`; the table on the page
+    has those of `shown`, as in `shown_columns`."""
 
     title: str
     caption: str
     description: str
     columns: dict[str, list[str]]
+    shown: dict[str, tuple[str, ...]]
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
@@ -170,11 +172,25 @@ class Variant:
         drawn, caption = spec(picture, titled=False), picture.caption
         if marker is not None:
             drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
-        return cls(picture.title, caption, picture.description, columns, _adaptive(drawn))
+        shown = shown_columns(name for name in columns if name not in diagram.in_files)
+        return cls(picture.title, caption, picture.description, columns, shown, _adaptive(drawn))
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
-        return list(zip(*self.columns.values(), strict=True))
+        cells = (
+            [joined(parts) for parts in zip(*map(self.columns.get, names), strict=True)]
+            for names in self.shown.values()
+        )
+        return list(zip(*cells, strict=True))
+
+
+def joined(parts: Sequence[str]) -> str:
+    """The ends of an interval in one cell, as in the script of the page.
+
+    >>> joined(("1%", "3%")), joined(("–", "–"))
+    ('1% to 3%', '–')
+    """
+    return parts[0] if len(set(parts)) == 1 else " to ".join(parts)
 
 
 @dataclass(frozen=True)
