@@ -32,8 +32,8 @@ ROLES = {"removed": "calibration", "left": "original", "grouping": "grouping", "
 class BudgetPart:
     """A total ("original" or "recalibrated"), or a part of the original total.
 
-    shown : its value to three digits. Shown parts add up to shown totals.
-    share : of the original total.
+    shown, share : its value, and its share of the original total, to three digits. Those of parts
+        add up to those of totals.
     role : see `picture.Role`; "" for a total.
     """
 
@@ -76,15 +76,11 @@ class LossBudget(Diagram):
         """pairs : whether rows have a confidence and its correctness instead of class
         probabilities."""
         later = budget.total if budget.after is None else budget.after.total
-        shown = {"total": _rounded(budget.total), "later": _rounded(later)}
-        shown |= {"removed": _rounded(shown["total"] - shown["later"])}
-        shown |= {name: _rounded(getattr(budget, name)) for name in ("left", "grouping")}
-        shown["rest"] = _rounded(shown["later"] - shown["left"] - shown["grouping"])
+        scale = float(budget.total) or np.nan
+        shown, shares = (_adding_up(budget, later, scale) for scale in (1.0, scale))
 
         def part(name: str, estimate: Estimate, key: str) -> BudgetPart:
-            with np.errstate(invalid="ignore"):
-                share = float(np.divide(estimate, budget.total)) if budget.total else np.nan
-            return BudgetPart(name, estimate, shown[key], share, ROLES.get(key, ""))
+            return BudgetPart(name, estimate, shown[key], shares[key], ROLES.get(key, ""))
 
         names = NAMES if budget.after is not None else NAMES | {"left": ERROR}
         kept = [name for name in names if name != "removed" or budget.after is not None]
@@ -178,8 +174,17 @@ class LossBudget(Diagram):
         return f"Stacked bars of the {self.definition}: " + "; ".join(words) + "."
 
 
-def _rounded(x: float) -> float:
-    return float(np.round(float(x), DIGITS)) + 0.0
+def _adding_up(budget: Budget, later: float, scale: float) -> dict[str, float]:
+    """Totals and parts to three digits, relative to a scale, such that they add up."""
+
+    def rounded(x: float) -> float:
+        return float(np.round(float(x), DIGITS)) + 0.0
+
+    found = {"total": rounded(budget.total / scale), "later": rounded(later / scale)}
+    found |= {name: rounded(getattr(budget, name) / scale) for name in ("left", "grouping")}
+    found["removed"] = rounded(found["total"] - found["later"])
+    found["rest"] = rounded(found["later"] - found["left"] - found["grouping"])
+    return found
 
 
 def loss_budget_diagram(

@@ -47,7 +47,7 @@ def where_the_loss_goes(audit: Audit) -> Section | None:
     notes = [Words(text) for text in notes_of(audit, found)]
     caption = f"Parts of the {score} (base-rate forecast = 1)"
     table = Table(caption, HEADERS, [cells(row) for row in found.rows], tips=TIPS)
-    return budget_section([Columns([bars, *notes], [table], wide_left=True)], score=score)
+    return budget_section([Columns([bars, *notes], [table])], score=score)
 
 
 def cells(row: BudgetPart) -> tuple[str, ...]:
