@@ -192,7 +192,7 @@ class Audit(Result):
         return estimate_frame(self._named())
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain values (schema `probaudit.audit/5`, see docs/audit-json.md)."""
+        """The audit as plain values (schema `probaudit.audit/6`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         # calls name the rows as in memory, so that files and clusters give the same JSON

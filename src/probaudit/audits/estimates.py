@@ -90,7 +90,7 @@ def grouping_loss_estimates(budget: Budget | None, sample_words: str) -> dict[st
         return {}
     x = _with_definition(budget.grouping, budget.grouping.definition + sample_words)
     low, high = (end / budget.total for end in x.interval)
-    definition = f"share of the {budget.score_words()}, {x.definition}"
+    definition = f"share of the {budget.score_words()}, " + x.definition
     share = Estimate(x / budget.total, low=low, high=high, n=x.n, definition=definition)
     return {"grouping_loss": x, "grouping_loss.relative": share}
 
