@@ -374,7 +374,8 @@ def test_a_budget_shows_no_rounding_errors():
     assert [row.text for row in found.rows] == ["0.100", "0.000", "0.000", "0.100"]
     assert [row.share for row in found.rows] == [1, 0, 0, 1]
     picture = found.picture()
-    assert [mark.text for mark in picture.panels[0].marks if hasattr(mark, "text")] == ["0.100"]
+    shown = [mark.text for mark in picture.panels[0].marks if hasattr(mark, "text")]
+    assert shown == ["0.100", "the rest: 0.100 (0.090 to 0.110)"]
     assert "Not detected: calibration error, hidden groups." in picture.caption
     assert "Brier score of the confidence" in picture.caption
 

@@ -14,7 +14,7 @@ from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
 from ..text import MISSING, capitalised, interval_text, listed, number, percent
 from .diagram import HIGH, LOW, Diagram
-from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
+from .picture import Axis, Bars, Line, Mark, Panel, Picture, Text
 
 DIGITS = 3
 SHARE_OF_TOTAL = "share of the total"
@@ -102,8 +102,8 @@ class LossBudget(Diagram):
 
     @property
     def bars(self) -> Iterator[tuple[BudgetPart, list[BudgetPart]]]:
-        """Each total with the parts that it consists of, from 0, without those that are 0."""
-        drawn = [one for one in reversed(self.parts) if one.shown > 0]
+        """Each total with the parts that it consists of, from 0, without those that are 0 or infinite."""
+        drawn = [one for one in reversed(self.parts) if 0 < one.shown < np.inf]
         yield self.original, drawn
         if self.recalibrated is not None:
             yield self.recalibrated, [one for one in drawn if one.name != NAMES["removed"]]
@@ -111,7 +111,7 @@ class LossBudget(Diagram):
     @property
     def not_detected(self) -> str:
         """Which parts are 0, in a sentence; "" if none is."""
-        names = [one.name.removesuffix(" (at least)") for one in self.parts if not one.shown > 0]
+        names = [one.name.removesuffix(" (at least)") for one in self.parts if one.shown <= 0]
         return f"Not detected: {listed(names)}." if names else ""
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -126,43 +126,46 @@ class LossBudget(Diagram):
 
     def picture(self) -> Picture:
         bars = list(self.bars)
-        marks: list[Mark] = [Rule(x=1.0, role="reference")] if self.relative else []
-        drawn = bars[0][1]
-        for one in drawn:
-            places, starts = [], []
-            for place, (_, parts) in enumerate(bars):
-                if one in parts:
-                    places.append(float(place))
-                    starts.append(sum(part.shown for part in parts[: parts.index(one)]))
-            start, name = np.array(starts), f"{one.name}: {one.text}"
-            detail = {"part": [name] * len(start), "95% interval": [one.interval] * len(start)}
-            marks.append(
-                Bars.lying(
-                    np.array(places),
-                    start,
-                    start + one.shown,
-                    role=one.role,
-                    name=name,
-                    detail=detail,
-                )
-            )
-        longest = max((part.shown for part, _ in bars if np.isfinite(part.shown)), default=0.0)
-        end = max(longest, 1.0 if self.relative else 0.0) or 1.0
-        for place, (total, _) in enumerate(bars):
-            at = total.shown if np.isfinite(total.shown) else 0.0
-            marks.append(Text(max(at, 0.0) + 0.02 * end, float(place), total.text))
-        axis = Axis(self.words, low=0.0, high=1.15 * end)
-        names = Axis("", categories=tuple(total.name for total, _ in bars))
-        panel = Panel(tuple(marks), axis, names)
+        finite = [total.shown for total, _ in bars if np.isfinite(total.shown)]
+        end = max([*finite, 1.0 if self.relative else 0.0]) or 1.0
+        marks: list[Mark] = []
+        if self.relative:
+            rows = np.array([-0.5, len(bars) - 0.5])
+            marks.append(Line(np.ones(2), rows, dashed=True, role="reference"))
+        for place, (total, parts) in enumerate(bars):
+            ends = np.cumsum([0.0, *(part.shown for part in parts)])
+            for part, start, stop in zip(parts, ends, ends[1:], strict=False):
+                detail = {"part": [f"{part.name}: {part.text}"], "95% interval": [part.interval]}
+                span = np.array([start]), np.array([stop])
+                at = np.array([float(place)])
+                marks.append(Bars.lying(at, *span, role=part.role, detail=detail))
+            free = max(ends[-1], 0.0) if np.isfinite(ends[-1]) else 0.0
+            marks.append(Text(free + 0.02 * end, float(place), total.text))
+        marks += self._key(len(bars) - 0.5, bars[0][1], end)
+        names = Axis("", categories=(*(total.name for total, _ in bars), ""))
+        panel = Panel(tuple(marks), Axis(self.words, low=0.0, high=1.15 * end), names)
         alone = "a budget, whose stacked bars have a colour for each part"
         return Picture((panel,), "Loss budget", self._description(), self._caption(), alone=alone)
 
+    def _key(self, top: float, parts: list[BudgetPart], end: float) -> Iterator[Mark]:
+        """The colour, name, value and interval of each part, in a row below the bars: a legend in
+        the panel could cover them."""
+        height = 1 / max(len(parts), 3)
+        for place, part in enumerate(parts):
+            at = np.array([top + (place + 0.5) * height])
+            sample = np.array([0.0]), np.array([0.04 * end])
+            yield Bars.lying(at, *sample, thickness=0.6 * height, role=part.role)
+            name = part.name.removesuffix(" by recalibration")
+            yield Text(0.06 * end, float(at[0]), f"{name}: {part.text} ({part.interval})")
+
     def _caption(self) -> str:
-        intervals = "; ".join(f"{one.name} {one.interval}" for one in self.parts if one.shown > 0)
-        return (
-            "A model that used the features better would avoid at least the part of hidden groups. "
-            f"95% intervals: {intervals}. {self.not_detected} {capitalised(self.definition)}."
-        ).replace("  ", " ")
+        words = (
+            "A model that used the features better would avoid at least the part of hidden groups.",
+            "In brackets: 95% intervals.",
+            self.not_detected,
+            f"{capitalised(self.definition)}.",
+        )
+        return " ".join(filter(None, words))
 
     def _description(self) -> str:
         words = [
