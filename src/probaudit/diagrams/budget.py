@@ -102,7 +102,7 @@ class LossBudget(Diagram):
 
     @property
     def bars(self) -> Iterator[tuple[BudgetPart, list[BudgetPart]]]:
-        """Each total with the parts that it consists of, from 0, without those that are 0 or infinite."""
+        """Each total with the parts that it consists of, from 0; only finite parts above 0."""
         drawn = [one for one in reversed(self.parts) if 0 < one.shown < np.inf]
         yield self.original, drawn
         if self.recalibrated is not None:
