@@ -62,7 +62,8 @@ class ScoredRows:
             return cls(predictions, lens, np.arange(len(predictions)), scores, scores, share)
         before, share = _row_scores(predictions.take(repaired.rows), score, scored)
         rows, inner = _recalibrated(predictions, repaired, lens)
-        forecast = _recalibrated(predictions, repaired, scored) if whole else (rows, inner)
+        same = scored == lens
+        forecast = (rows, inner) if same else _recalibrated(predictions, repaired, scored)
         after, _ = _row_scores(forecast[0], score, forecast[1])
         return cls(
             rows=rows,
