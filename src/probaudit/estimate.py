@@ -71,6 +71,23 @@ class Estimate(float):
         value = float(self)  # the second argument, so that NaN ends remain
         return value, min(self.low, value), max(self.high, value)
 
+    def moved_to(self, value: float, *, scale: float = 1.0, words: str = "") -> Estimate:
+        """An estimate of another value. Its interval moves along, divided by `scale`, and its
+        definition ends in `words`.
+
+        >>> Estimate(0.5, low=0.1, high=0.7, n=9).moved_to(1.0, scale=2).interval
+        (0.8, 1.1)
+        """
+        low, high = (value + (end - float(self)) / scale for end in self.interval)
+        return Estimate(
+            value,
+            low=low,
+            high=high,
+            n=self.n,
+            definition=self.definition + words,
+            infinite_rows=self.infinite_rows,
+        )
+
     def __repr__(self) -> str:
         text = f"{float(self):.6g}"
         if math.isfinite(self.low):

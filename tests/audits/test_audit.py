@@ -49,7 +49,7 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert (tmp_path / "audit.json").read_text() == text
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.json"]
     found = json.loads(text)
-    assert found["schema"] == "probaudit.audit/5"
+    assert found["schema"] == "probaudit.audit/6"
     assert found["rows"] == len(world.y)
     assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
     assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}
@@ -156,13 +156,16 @@ def test_calibration_loss_of_an_audit(world):
 def test_features_reveal_misjudged_regions():
     world = simulate.neural_outputs(4000, seed=1)
     audit = pb.audit(world.y, world.scores, features=world.features)
-    budget = pb.loss_budget(world.y, world.scores, world.features, calibrator="none")
+    choices = {"calibrator": "none", "score": "log"}
+    budget = pb.loss_budget(world.y, world.scores, world.features, **choices)
+    total = audit["log_score.normalized"]
     assert audit.recommended.name == "identity"
-    assert float(audit.budget.grouping) == float(budget.grouping)
+    assert audit["grouping_loss"] == audit.budget.grouping
+    assert audit.budget.grouping == pytest.approx(budget.grouping / total.naive)
     assert audit["grouping_loss.relative"] == pytest.approx(budget.grouping / budget.total)
     assert "hidden_groups" in rules(audit)
     found = json.loads(audit.to_json())["budget"]
-    assert found["total"]["value"] == float(budget.total)
+    assert found["total"]["value"] == float(total)
     assert found["regions"][0].keys() >= {"rule", "rows", "stated", "observed", "verdict"}
     assert "groups the model misjudges" in audit.to_text()
     plain = pb.audit(world.y, world.scores)

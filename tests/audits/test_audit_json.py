@@ -16,7 +16,7 @@ from probaudit.audits.audit_result import SCHEMA
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "audit-json.md").read_text()
-VALIDATOR = Draft202012Validator(json.loads((DOCS / "audit-5.schema.json").read_text()))
+VALIDATOR = Draft202012Validator(json.loads((DOCS / "audit-6.schema.json").read_text()))
 
 
 def audits() -> dict[str, pb.Audit]:

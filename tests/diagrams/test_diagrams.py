@@ -368,11 +368,15 @@ def test_a_budget_shows_no_rounding_errors():
     total = pb.Estimate(0.1, low=0.09, high=0.11)
     known = {"score_words": lambda pairs: "Brier score of the confidence", "after": None}
     budget = SimpleNamespace(
-        total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known
+        total=total, left=pb.Estimate(-1e-17), grouping=part, rest=total, relative=False, **known
     )
-    picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
-    shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]
-    assert shown == ["0.100", "0.000 · 0%", "0.000 · 0%", "0.100 · 100%"]
+    found = diagrams.LossBudget.of_budget(budget, pairs=True)
+    assert [row.text for row in found.rows] == ["0.100", "0.000", "0.000", "0.100"]
+    assert [row.share for row in found.rows] == [1, 0, 0, 1]
+    picture = found.picture()
+    shown = [mark.text for mark in picture.panels[0].marks if hasattr(mark, "text")]
+    assert shown == ["0.100", "the rest: 0.100 (0.090 to 0.110)"]
+    assert "Not detected: calibration error, hidden groups." in picture.caption
     assert "Brier score of the confidence" in picture.caption
 
 

@@ -55,42 +55,46 @@ def budget(grouped):
     return pb.loss_budget(grouped.y, grouped.scores, grouped.features, lens=pb.Binary(), **FEW)
 
 
-def test_a_waterfall_leads_from_the_total_to_the_rest(budget):
+def test_the_bars_of_a_budget_end_at_its_totals(budget):
     found = diagrams.LossBudget.of_budget(budget)
-    for stage, one in (("original", budget), ("after calibration", budget.after)):
-        at = {
-            part: np.flatnonzero((found.stage == stage) & (found.part == part))[0]
-            for part in diagrams.budget.PARTS
-        }
-        for part, row in at.items():
-            estimate = getattr(one, part)
-            assert (found.value[row], found.low[row], found.high[row]) == (
-                float(estimate),
-                *estimate.interval,
-            )
-            assert found.end[row] - found.start[row] == pytest.approx(float(estimate), abs=1e-12)
-        assert found.start[at["total"]] == found.start[at["rest"]] == 0
-        assert found.end[at["calibration"]] == found.end[at["total"]] == one.total
-        assert found.end[at["grouping"]] == found.start[at["calibration"]]
-        assert found.start[at["grouping"]] == pytest.approx(found.end[at["rest"]], abs=1e-12)
-    assert found.share[found.part == "total"].tolist() == [1, 1]
-
-
-def test_the_waterfall_picture_shows_its_numbers(budget):
-    found = diagrams.LossBudget.of_budget(budget)
-    first, second = found.picture().panels
-    assert (first.title, second.title) == ("original", "after calibration")
-    bars = [bar for panel in (first, second) for bar in marks(panel, Bars)]
-    np.testing.assert_array_equal([bar.left[0] for bar in bars], np.minimum(found.start, found.end))
-    np.testing.assert_array_equal(
-        [bar.right[0] for bar in bars], np.maximum(found.start, found.end)
+    rows = {row.name: row for row in found.rows}
+    assert list(rows) == [
+        "original",
+        "removable by recalibration",
+        "calibration error left",
+        "hidden groups (at least)",
+        "the rest",
+        "recalibrated",
+    ]
+    estimates = (
+        budget.total,
+        budget.removed,
+        budget.left,
+        budget.grouping,
+        budget.rest,
+        budget.after.total,
     )
-    assert [bar.role for bar in bars[:4]] == ["reference", "calibration", "grouping", "rest"]
-    # of calibration: the bar ends between total - high and total - low
-    whisker = marks(first, Points)[1]
-    np.testing.assert_allclose(whisker.low, budget.total - budget.calibration.high)
-    np.testing.assert_allclose(whisker.high, budget.total - budget.calibration.low)
-    assert first.x == second.x
+    assert [row.estimate for row in found.rows] == list(estimates)
+    shown = {name: row.shown for name, row in rows.items()}
+    assert shown["original"] == round(float(budget.total), 3)
+    panel = found.picture().panels[0]
+    bars = [bar for bar in marks(panel, Bars) if bar.detail]
+    ends: dict[float, float] = {}
+    for bar in bars:
+        (at,), (left,), (right,) = (bar.bottom + bar.top) / 2, bar.left, bar.right
+        name, text = bar.detail["part"][0].split(": ")
+        assert left == pytest.approx(ends.get(at, 0.0))
+        assert right - left == pytest.approx(rows[name].shown)
+        assert text == rows[name].text
+        ends[at] = right
+    assert list(ends.values()) == pytest.approx([shown["original"], shown["recalibrated"]])
+    drawn = [row for row in reversed(found.parts) if row.shown > 0]
+    totals = [rows[name].text for name in ("original", "recalibrated")]
+    names = [row.name.removesuffix(" by recalibration") for row in drawn]
+    key = [f"{name}: {row.text} ({row.interval})" for name, row in zip(names, drawn, strict=True)]
+    assert [text.text for text in marks(panel, Text)] == [*totals, *key]
+    zero = [row.name for row in found.parts if not row.shown > 0]
+    assert bool(zero) == bool(found.not_detected)
 
 
 def test_an_infinite_budget_has_a_picture(grouped):
@@ -98,7 +102,7 @@ def test_an_infinite_budget_has_a_picture(grouped):
     found = diagrams.loss_budget_diagram(
         grouped.y, scores, grouped.features, score="log", lens=pb.Binary(), calibrator="none", **FEW
     )
-    assert math.isinf(found.value[0])
+    assert math.isinf(found.original.shown)
     (panel,) = found.picture().panels
     assert next(text.text for text in marks(panel, Text)) == "∞"
     assert all(np.isfinite(bar.right).all() for bar in marks(panel, Bars))

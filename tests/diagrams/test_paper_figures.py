@@ -183,10 +183,10 @@ def two(function, *rows, **choices):
     return [diagrams.named(function)(TWO.y, p, *rows, **choices) for p in (TWO.mcs, TWO.cal)]
 
 
+NO_FIT = {"calibrator": "none", "resamples": 20}
 OVER = {
     "grouping_diagram": ([np.c_[TWO.y, TWO.mcs]], {"lens": pb.Binary()}),
     "interval_wise_diagram": ([], {"resamples": 20}),
-    "loss_budget_diagram": ([np.c_[TWO.y, TWO.mcs]], {"calibrator": "none", "resamples": 20}),
     "risk_curve_diagram": ([], {"calibrator": "none"}),
     "top_k_diagram": ([], {"resamples": 20}),
 }
@@ -209,6 +209,7 @@ def test_diagrams_of_stacked_bars_refuse_overlays():
     for found, reason in (
         (two("decision_regions_diagram", [[0, 1, 0.1], [5, 0, 0.1]]), "stacked bars would hide"),
         (two("partition_composition_diagram", TWO.y == 0), "stacked bars fill"),
+        (two("loss_budget_diagram", np.c_[TWO.y, TWO.mcs], **NO_FIT), "stacked bars have a colour"),
     ):
         ax = Figure().add_subplot()
         found[0].plot(ax, name="A")

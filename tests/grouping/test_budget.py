@@ -10,7 +10,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import simulate
-from probaudit.grouping.budget import budget_lens, loss_budget
+from probaudit.grouping.budget import _bound_of_whole, budget_lens, loss_budget
 
 
 def parts(budget):
@@ -84,7 +84,10 @@ def test_removable_miscalibration_of_several_classes_is_no_grouping_loss():
     found = loss_budget(y, outputs, np.log(outputs), resamples=50)
     known = float(((outputs - truth) ** 2).sum(axis=1).mean())
     assert found.calibrator == "BiasCorrectedTemperature"
-    assert found.grouping.low < 0 < found.grouping.high
+    bound = found.found.lower_bound
+    assert bound.low < 0 < bound.high  # without a correction, the budget has 0
+    assert found.grouping == max(bound, 0.0)
+    assert found.grouping.interval == (0, bound.high)
     assert found.calibration.low < known < found.calibration.high
     assert float(found.grouping) == float(found.after.grouping)
     assert float(found.rest) == float(found.after.rest)
@@ -104,6 +107,55 @@ def test_the_event_of_a_top_label_budget_stays_the_original_one():
         loss_budget(
             y, outputs, np.log(outputs), lens=pb.TopK(2) | pb.Groups([[2], [0, 1]]) | pb.Binary()
         )
+
+
+@pytest.mark.parametrize("score", ["log", "brier"])
+def test_a_budget_of_the_whole_forecast_with_bounds_from_the_top_label(score):
+    """With few rows of a class, one event shows what the whole forecast loses at least."""
+    y, outputs, _ = shifted_world(2000, seed=1)
+    features = np.log(outputs)
+    whole, event = (
+        loss_budget(y, outputs, features, score=score, lens=lens, resamples=20)
+        for lens in (None, pb.TopLabel())
+    )
+    measure = {"log": pb.log_score, "brier": pb.brier_score}[score]
+    repaired = pb.calibration_loss(y, outputs, score=score)
+    assert float(whole.total) == pytest.approx(float(measure(y, outputs)))
+    assert float(whole.after.total) == pytest.approx(float(repaired.calibrated))
+    assert float(whole.removed) == pytest.approx(float(repaired.loss))
+    assert whole.score_words() in ("log loss", "Brier score")
+    factor = 1 if score == "log" else 5 / 4
+    for part in ("grouping", "left"):
+        assert getattr(whole, part) == pytest.approx(factor * getattr(event, part))
+    assert parts(whole).sum() == pytest.approx(float(whole.total), abs=1e-12)
+
+
+def test_the_loss_of_an_event_is_at_most_that_of_the_whole_forecast():
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(5), (2, 500))
+    top = pb.TopLabel()
+    for score, rule in (("log", pb.Log()), ("brier", pb.Brier())):
+        event = rule.one_dimensional().divergence(p[:, 0], q[:, 0])
+        assert (_bound_of_whole(score, top, 5) * event <= rule.divergence(p, q) + 1e-12).all()
+
+
+def test_a_relative_budget_has_the_given_totals():
+    world = simulate.neural_outputs(3000, seed=3)
+    bent, choices = world.scores**2, {"score": "log", "resamples": 20}
+    found = loss_budget(world.y, bent, world.features, **choices)
+    total = pb.log_score(world.y, bent, normalize=True)
+    own = found.relative_to(total)
+    given = found.relative_to(total, pb.Estimate(0.9 * total))
+    assert own.total is given.total is total
+    for one in (own, given):
+        assert parts(one).sum() == pytest.approx(float(total), abs=1e-12)
+        assert parts(one.after).sum() == pytest.approx(float(one.after.total), abs=1e-12)
+        assert one.removed + one.left == pytest.approx(float(one.calibration), abs=1e-12)
+    np.testing.assert_allclose(parts(own), parts(found) / total.naive, rtol=1e-9)
+    widths = [np.ptp(x.rest.interval) for x in (own, found)]
+    assert widths[0] == pytest.approx(widths[1] / total.naive)
+    assert float(given.removed) == pytest.approx(0.1 * total)
+    assert given.grouping == own.grouping
 
 
 def test_a_given_calibration_loss_is_not_fitted_again():

@@ -298,8 +298,8 @@ def test_given_groups_are_not_called_regions():
     )
     # One map for both groups corrects their mean: what was right for the north is then too low.
     assert [(row[0], row[-1]) for row in served.rows] == [
+        ("site = north", "underconfident"),  # the log loss weighs rates far from half more
         ("site = south", "overconfident"),
-        ("site = north", "underconfident"),
     ]
     assert {row[0]: row[-1] for row in table(page, "groups", 0).rows} == {
         "site = south": "overconfident",
@@ -323,21 +323,30 @@ def test_given_groups_are_not_called_regions():
     assert "none detected" in fair.to_text()
 
 
-def test_shares_name_their_total(found, world):
-    """A budget of all classes splits the Brier score shown, a top-label budget another one."""
-    few = slice(0, 900)  # too few for a budget over all classes
-    top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
-    assert "of the Brier score of the most probable class" in top.verdict
-    assert (
-        "Brier score of the most probable class: (p − y)², from 0 to 1, of this event alone"
-        in " ".join(top.to_text().split())
-    )
-    whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
-    assert "% of the Brier score (95%" in whole.verdict
-    assert "of this event alone" not in whole.to_text()
+def test_shares_are_of_the_log_loss(world):
+    """A budget splits the log loss of the summary, also if only one event has enough rows."""
+    few = slice(0, 900)  # too few for bounds from all classes
+    for rows in (few, slice(None)):
+        features = np.c_[world.y[rows]]
+        found = pb.audit(world.y[rows], world.mcs[rows], features=features, repair=False)
+        assert "% of the log loss (95%" in found.verdict
+        assert float(found.budget.total) == found["log_score.normalized"]
 
 
-def test_the_page_explains_why_two_miscalibration_numbers_differ(found):
+def test_an_infinite_log_loss_is_replaced_by_the_brier_score(world):
+    p = world.mcs.copy()
+    p[:2] = np.eye(p.shape[1])[(world.y[:2] + 1) % p.shape[1]]
+    found = pb.audit(world.y, p, features=np.c_[world.y], repair=False)
+    assert found.budget.score == "brier"
+    assert float(found.budget.total) == found["brier_score.normalized"]
+    sentence = "The log loss is infinite, so these are parts of the Brier score."
+    blocks = section(audit_page(found), "budget").blocks[0].left
+    assert Words(sentence) in blocks
+    assert sum(isinstance(block, Words) for block in blocks) <= 2
+    assert sentence in " ".join(found.to_text().split())
+
+
+def test_the_gain_is_the_share_that_the_budget_removes(found):
     shown = " ".join(found.to_text().split())
     best = found.recommended
     low, high = best.gain.interval
@@ -345,9 +354,11 @@ def test_the_page_explains_why_two_miscalibration_numbers_differ(found):
         f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removable by {best.title}"
         in shown
     )
-    why = "removes in cross-validation, plus the calibration error that remains"
-    assert why in shown
-    assert why in texts(audit_page(found))
+    (columns,) = section(audit_page(found), "budget").blocks
+    (parts,) = columns.right
+    line = next(row for row in parts.rows if row[0] == "removable by recalibration")
+    assert line[3] == f"{best.gain:.1%}"
+    assert set(parts.tips) >= {row[0] for row in parts.rows[1:-1]}
 
 
 def test_wide_tables_are_split(world):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -190,14 +191,26 @@ def _repairs(
 
 
 def _budget(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> None:
-    """The budget is that of the recommended calibrator, with its Brier score."""
-    budget = found["budget"]
-    (figure,) = (block for block in blocks(page) if getattr(block, "name", "") == "loss-budget")
-    (diagram,) = figure.variants.values()
-    totals = diagram.value[diagram.part == "total"].tolist()
-    assert totals[0] == budget["total"]["value"]
-    for part in ("total", "calibration", "grouping", "rest"):
-        assert number(budget[part]["value"]) in full
+    """The budget has the totals of the summary and the gain of the recommended calibrator."""
+    budget, shown = found["budget"], _section(page, "budget")
+    (bars,) = (block for block in shown if isinstance(block, LossBars))
+    (table,) = (block for block in shown if isinstance(block, Table))
+    rows = {row[0]: row for row in table.rows}
+    total = budget["total"]["value"]
+    assert total == found["estimates"][f"{budget['score']}_score.normalized"]["value"]
+    assert rows["original"][1] == number(total, 3)
+    for row in table.rows:
+        assert " ".join(row) in " ".join(full.split())
+    totals = [rows[name] for name in ("original", "recalibrated") if name in rows]
+    assert [bar.label for bar in bars.bars] == [f"{name}, {text}" for name, text, *_ in totals]
+    for place, whole in enumerate(totals):
+        parts = [row for row in table.rows if row not in totals]
+        parts = [row for row in parts if place == 0 or not row[0].startswith("removable")]
+        for column in (1, 3):
+            printed = sum(_printed(row[column]) for row in parts)
+            assert printed == pytest.approx(_printed(whole[column]), abs=1e-9)
+        words = [part.words.split()[0] for part in bars.bars[place].segments]
+        assert sorted(words) == sorted(row[1] for row in parts if _printed(row[1]) > 0)
     best = next((repair for repair in found["repairs"] if repair["recommended"]), None)
     if best is None:
         return
@@ -206,18 +219,32 @@ def _budget(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> No
         assert len(totals) == 1
         return
     assert audit.budget.calibrator_words == best["title"]
-    assert totals[1] == budget["after"]["total"]["value"]
+    if budget["score"] != "log":
+        return
+    assert budget["after"]["total"] == best["normalized"]
+    removed, gain = budget["removed"]["value"], best["gain"]["value"]
+    assert removed == total - best["normalized"]["value"]
+    assert removed == pytest.approx(gain * total, abs=1e-12)
     raw = next(repair for repair in found["repairs"] if repair["name"] == "identity")
-    removed = raw["brier_score"]["value"] - best["brier_score"]["value"]
-    if audit.budget.score_words() == "Brier score":  # not that of the top label alone
-        assert totals[1] == pytest.approx(best["brier_score"]["value"], rel=1e-9)
-        assert budget["removed"]["value"] == pytest.approx(removed, abs=1e-9)
-    elif rows_are_pairs(audit):  # the Brier score counts right and wrong
-        assert 2 * totals[1] == pytest.approx(best["brier_score"]["value"], rel=1e-9)
+    assert best["log_score"]["value"] == pytest.approx((1 - gain) * raw["log_score"]["value"])
+    line = rows["removable by recalibration"]
+    if audit.grade != "do_not_use":
+        (repairs,) = (block for block in _section(page, "repairs") if isinstance(block, Table))
+        marked = next(row for row in repairs.rows if row[0] == best["title"])
+        assert line[3] == marked[repairs.headers.index("gain")]
+    if audit.grade == "recalibrate":
+        (first,) = (block for block in _section(page, "summary") if isinstance(block, LossBars))
+        assert f"{line[1]} removable" in [part.words for part in first.bars[0].segments]
+        assert [bar.label for bar in first.bars] == [bar.label for bar in bars.bars]
 
 
-def rows_are_pairs(audit: pb.Audit) -> bool:
-    return audit.summary.plan.kind == "pairs"
+def _section(page: Page, name: str) -> list[Any]:
+    (section,) = (section for section in page.sections if section.name == name)
+    return blocks(replace(page, sections=[section]))
+
+
+def _printed(text: str) -> float:
+    return float(text.replace("\N{MINUS SIGN}", "-").rstrip("%"))
 
 
 def test_the_budget_is_that_of_a_repair_of_groups():
@@ -228,9 +255,7 @@ def test_the_budget_is_that_of_a_repair_of_groups():
     best = audit.recommended
     assert best.corrects_groups
     assert audit.budget.calibrator_words == best.title
-    after = audit.budget.after
-    assert float(after.total) == pytest.approx(float(best.brier_score), rel=1e-9)
-    assert audit.budget.total - after.total == pytest.approx(float(audit.budget.removed))
+    assert audit.budget.after.total is best.normalized
     page = audit_page(audit)
     _budget(audit, page, json.loads(audit.to_json()), audit.to_text())
     assert audit.grade == "recalibrate"

@@ -203,6 +203,12 @@ def test_what_is_fitted_uses_the_sample_and_says_so(world, monkeypatch):
     assert sum(group.rows for group in found.groups) == 1000
     assert all(said in group.observed.definition for group in found.groups)
     assert found.to_dict()["sample_rows"] == 1000
+    # the totals of the budget are of all rows, and the gain is that of the sample
+    assert found.budget.total is found["log_score.normalized"]
+    best = found.recommended
+    assert best.name != "identity"
+    assert float(best.normalized) == pytest.approx((1 - best.gain) * found.budget.total)
+    assert float(found.budget.removed) == pytest.approx(best.gain * found.budget.total)
 
 
 def test_names_of_features_survive_the_sample(world, monkeypatch):

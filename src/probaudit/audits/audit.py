@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -21,6 +22,7 @@ from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..engines.row_source import RowSource
 from ..errors import InputError
+from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
 from ..scoring.clusters import ClusteredRows
 from ..states import AuditState, Plan
@@ -87,8 +89,9 @@ def audit(
     y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone; or rows that
         need not fit into memory: the result of `scan`, dask arrays of labels and outputs, or a
         `State`.
-    features : [rows, d], a frame, or a mapping of columns. Adds a loss budget (`loss_budget`), with
-        regions of the features as hidden groups.
+    features : [rows, d], a frame, or a mapping of columns. Adds a budget of the log loss
+        (`loss_budget`) relative to the base-rate forecast, with regions of the features as hidden
+        groups.
     columns : a frame or a mapping of names to one value per row: candidates for groups. Each column
         with at most 50 values splits the rows into groups, each with its own measures and
         calibration error. Numeric columns with more than 20 values are cut into five ranges with
@@ -202,8 +205,8 @@ def audit_evidence(
         repairs = compare_repairs(evidence, loss, regions=regions, every=every, progress=progress)
         if repair is None and _unexplained(errors, repairs, material):
             repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
-    budget = _budget(evidence, regions, repairs)
     estimates = score_estimates(evidence.summary, clustered)
+    budget = _budget(evidence, regions, repairs, estimates)
     risk, selective = risks.validation(evidence, estimates), risks.risk_coverage(evidence)
     estimates |= risks.risk_estimates(risk, selective)
     estimates |= calibration_loss_estimates(loss, evidence.sample_words)
@@ -266,21 +269,38 @@ def _calibration_errors(
     return tuple(error for error in errors if error is not None), class_errors
 
 
-def _budget(evidence: Evidence, regions: Any, repairs: tuple[Repair, ...]) -> Budget | None:
-    """The loss budget; None without features and regions, for a single cluster, or without loss."""
+def _budget(
+    evidence: Evidence,
+    regions: Any,
+    repairs: tuple[Repair, ...],
+    estimates: Mapping[str, Estimate],
+) -> Budget | None:
+    """The budget of the log loss relative to the base-rate forecast; of the Brier score if the log
+    loss is infinite. None without features and regions, for a single cluster or class, or without
+    loss."""
     sample, clustered = evidence.sample, clustered_rows(evidence)
     if sample.features is None and regions is None:
         return None
     if clustered is not None and clustered.clusters.count < 2:
         return None
-    recalibration = _recalibration(repairs)
-    budget = loss_budget(
-        sample,
-        regions="tree" if regions is None else regions,
-        calibrator=recalibration,
-        others=evidence.others if recalibration == "none" else None,
-    )
-    return budget if budget.total > 0 else None
+    best = next((repair for repair in repairs if repair.recommended), None)
+    recalibration = _recalibration(best)
+    changed = best is not None and isinstance(recalibration, CalibrationLoss)
+    for score in ("log", "brier"):
+        total = estimates[f"{score}_score.normalized"]
+        if not (math.isfinite(total) and total > 0):
+            continue
+        budget = loss_budget(
+            sample,
+            score=score,
+            regions="tree" if regions is None else regions,
+            calibrator=recalibration,
+            others=evidence.others if recalibration == "none" else None,
+        )
+        if budget.finite and budget.total > 0:
+            after = best.normalized if best is not None and changed and score == "log" else None
+            return budget.relative_to(total, after)
+    return None
 
 
 def _settings(
@@ -363,10 +383,9 @@ def _default_calibration_loss(
     return loss, loss.definition + evidence.sample_words
 
 
-def _recalibration(repairs: tuple[Repair, ...]) -> CalibrationLoss | Literal["none"] | None:
+def _recalibration(best: Repair | None) -> CalibrationLoss | Literal["none"] | None:
     """The recalibration of the loss budget: that of the recommended calibrator; None, for the
     default of the budget, if none was tried."""
-    best = next((repair for repair in repairs if repair.recommended), None)
     if best is None or best.out_of_fold is None:
         return None
     return "none" if best.name == "identity" else best.out_of_fold.loss

@@ -32,7 +32,7 @@ from .result import Result, plain, plain_columns
 if TYPE_CHECKING:
     from ..report.page import Page
 
-SCHEMA = "probaudit.audit/5"
+SCHEMA = "probaudit.audit/6"
 SHOWN_REGIONS = 20
 SHOWN_CLASSES = 50
 
@@ -48,7 +48,9 @@ class Audit(Result):
         each value of each column; see `Group`.
     repairs : the calibrators that were tried: the default one, or many with `repair="compare"`; one
         is recommended, which may be to change nothing.
-    budget : the loss budget, if there are features or groups.
+    budget : the loss budget relative to the base-rate forecast, if there are features or groups: of
+        the log loss, or of the Brier score if the log loss is infinite. Its total, `removed` and
+        the total after recalibration are the numbers of the summary.
     validation, decision_curve : observed / expected ratio, slope, AUC and so on of the event, and
         the net benefit of acting on it, if there is an event (see `event`).
     risk_coverage : the error rate among the most confident rows.
@@ -190,7 +192,7 @@ class Audit(Result):
         return estimate_frame(self._named())
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain values (schema `probaudit.audit/5`, see docs/audit-json.md)."""
+        """The audit as plain values (schema `probaudit.audit/6`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         # calls name the rows as in memory, so that files and clusters give the same JSON

@@ -84,12 +84,13 @@ def calibration_loss_estimates(
 
 
 def grouping_loss_estimates(budget: Budget | None, sample_words: str) -> dict[str, Estimate]:
-    """The grouping loss, and its share of the score; empty without a budget."""
+    """The grouping loss relative to the base-rate forecast, as in the budget, and its share of the
+    score; empty without a budget."""
     if budget is None:
         return {}
     x = _with_definition(budget.grouping, budget.grouping.definition + sample_words)
     low, high = (end / budget.total for end in x.interval)
-    definition = "share of the Brier score, " + x.definition
+    definition = f"share of the {budget.score_words()}, " + x.definition
     share = Estimate(x / budget.total, low=low, high=high, n=x.n, definition=definition)
     return {"grouping_loss": x, "grouping_loss.relative": share}
 

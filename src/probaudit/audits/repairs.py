@@ -36,6 +36,7 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
 from ..scoring.events import EventTable
+from ..scoring.expected_scores import estimate_score
 from ..scoring.intervals import wilson
 from ..scoring.proper_scores import brier_score, log_score
 from ..states.evidence import RANKS, Evidence
@@ -82,7 +83,9 @@ class Repair:
     normalized : the log loss divided by that of the base-rate forecast.
     gain : the share of the log loss that it removes. The gain of the recommended calibrator is
         corrected for the choice (see `one_standard_error.corrected_gain`), unless it is
-        "identity", which gains nothing.
+        "identity", which gains nothing. Its `log_score` and `normalized` have the same correction:
+        `normalized` is that of the original outputs (of all rows, if these are a sample) times
+        1 - gain.
     worse_by : the log loss minus that of the best calibrator, for paired rows.
     brier_change : the Brier score minus that of the uncalibrated outputs, for paired rows.
     ece, topk_ece : the calibration errors of the top label, and of the event that the true class is
@@ -270,6 +273,7 @@ def compare_repairs(
             trials[name] = _trial(sample, loss, where)
             bar.advance(1)
     recommended, best = _choose(trials, where)
+    _correct_scores(trials, recommended, evidence)
     raw, lowest = trials["identity"].brier, trials[best or "identity"].log
     brier_words = f"Brier score less that of the uncalibrated outputs, paired rows, {where}"
     log_words = f"log score less that of the best repair, paired rows, {where}"
@@ -315,6 +319,20 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
         gain = Estimate(value, low=low, high=high, n=len(raw.log), definition=words)
         trials[first].numbers["gain"] = gain
     return first, choice.best
+
+
+def _correct_scores(trials: dict[str, Trial], recommended: str, evidence: Evidence) -> None:
+    """Let the log loss of the recommended calibrator agree with its gain."""
+    if recommended in ("", "identity"):
+        return
+    numbers = trials[recommended].numbers
+    left = 1 - float(numbers["gain"])
+    whole = estimate_score(evidence.summary, Log(), normalize=True)
+    if not (math.isfinite(left) and math.isfinite(whole)):
+        return
+    raw = float(trials["identity"].numbers["log_score"])
+    for name, value in (("log_score", raw * left), ("normalized", whole * left)):
+        numbers[name] = numbers[name].moved_to(value)
 
 
 def _out_of_fold(

@@ -1,167 +1,206 @@
-"""The loss budget as a waterfall: total, calibration, grouping and rest, before and after
-recalibration."""
+"""The loss budget as stacked bars before and after recalibration: what recalibration removes,
+hidden groups, and the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..data.predictions import Predictions
+from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
-from ..text import capitalised, number, whole_percent
+from ..text import MISSING, capitalised, interval_text, listed, number, percent
 from .diagram import HIGH, LOW, Diagram
-from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
+from .picture import Axis, Bars, Line, Mark, Panel, Picture, Text
 
-LEAST = 0.0005  # a part below it is shown as 0
-
-PARTS = {
-    "total": "total",
-    "calibration": "calibration",
+DIGITS = 3
+SHARE_OF_TOTAL = "share of the total"
+ORIGINAL, RECALIBRATED, ERROR = "original", "recalibrated", "calibration error"
+NAMES = {
+    "removed": "removable by recalibration",
+    "left": f"{ERROR} left",
     "grouping": "hidden groups (at least)",
     "rest": "the rest",
 }
-ROLES = {"total": "reference", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
-SHARE_OF_TOTAL = "share of the total"
-STAGES = ("original", "after calibration")
+ROLES = {"removed": "calibration", "left": "original", "grouping": "grouping", "rest": "rest"}
+
+
+@dataclass(frozen=True)
+class BudgetPart:
+    """A total ("original" or "recalibrated"), or a part of the original total.
+
+    shown, share : its value, and its share of the original total, to three digits. Those of parts
+        add up to those of totals.
+    role : see `picture.Role`; "" for a total.
+    """
+
+    name: str
+    estimate: Estimate
+    shown: float
+    share: float
+    role: str = ""
+
+    @property
+    def text(self) -> str:
+        return number(self.shown, DIGITS)
+
+    @property
+    def interval(self) -> str:
+        return interval_text(*self.estimate.interval, lambda x: number(x, DIGITS)) or MISSING
 
 
 @dataclass(frozen=True, eq=False)
 class LossBudget(Diagram):
-    """Bars of a waterfall: the total from 0; calibration and grouping, each ending where the
-    previous bar begins; the rest from 0.
+    """The parts of a loss. Hidden groups and the rest are the same before and after recalibration.
 
-    stage, part : "original" or "after calibration", and the part of the budget.
-    value, low, high : the part and its 95% interval. share : its share of the total.
-    start, end : the ends of the bar. Calibration and grouping are subtracted from right to left.
+    original, recalibrated : the totals; None if the outputs were not recalibrated.
+    parts : of the original total, in the order removed, left, grouping, rest.
+    words : the score and its scale, for an axis.
+    relative : whether the base-rate forecast has 1.
     """
 
     percents = (SHARE_OF_TOTAL,)
 
-    stage: np.ndarray
-    part: np.ndarray
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    share: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
+    original: BudgetPart
+    recalibrated: BudgetPart | None
+    parts: tuple[BudgetPart, ...]
+    words: str
     definition: str
+    relative: bool
 
     @classmethod
     def of_budget(cls, budget: Budget, *, pairs: bool = False) -> LossBudget:
-        """The waterfall of a budget, and of the budget after calibration if there is one.
+        """pairs : whether rows have a confidence and its correctness instead of class
+        probabilities."""
+        later = budget.total if budget.after is None else budget.after.total
+        scale = float(budget.total) or np.nan
+        shown, shares = (_adding_up(budget, later, scale) for scale in (1.0, scale))
 
-        pairs : whether rows have a confidence and its correctness instead of class probabilities.
-        """
-        budgets = [budget] if budget.after is None else [budget, budget.after]
-        parts = [getattr(one, part) for one in budgets for part in PARTS]
-        value, low, high = (
-            np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high")
-        )
-        by_stage = value.reshape(-1, len(PARTS))
-        total, calibration, rest = by_stage[:, 0], by_stage[:, 1], by_stage[:, 3]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            start = np.stack([0 * total, total - calibration, rest, 0 * total], axis=1)
-            end = np.stack([total, total, total - calibration, rest], axis=1)
-            share = by_stage / total[:, None]
+        def part(name: str, estimate: Estimate, key: str) -> BudgetPart:
+            return BudgetPart(name, estimate, shown[key], shares[key], ROLES.get(key, ""))
+
+        names = NAMES if budget.after is not None else NAMES | {"left": ERROR}
+        kept = [name for name in names if name != "removed" or budget.after is not None]
+        score = budget.score_words(pairs=pairs)
+        after = None if budget.after is None else part(RECALIBRATED, later, "later")
         return cls(
-            stage=np.repeat(STAGES[: len(budgets)], len(PARTS)),
-            part=np.tile(list(PARTS), len(budgets)),
-            value=value,
-            low=low,
-            high=high,
-            share=share.ravel(),
-            start=start.ravel(),
-            end=end.ravel(),
-            definition=f"loss budget of the {budget.score_words(pairs=pairs)}",
+            original=part(ORIGINAL, budget.total, "total"),
+            recalibrated=after,
+            parts=tuple(part(names[key], getattr(budget, key), key) for key in kept),
+            words=f"{score} (base-rate forecast = 1)" if budget.relative else f"mean {score}",
+            definition=f"loss budget of the {score}",
+            relative=budget.relative,
         )
+
+    @property
+    def rows(self) -> tuple[BudgetPart, ...]:
+        """The original total, its parts, and the recalibrated total: a table."""
+        return (self.original, *self.parts, *filter(None, [self.recalibrated]))
+
+    @property
+    def bars(self) -> Iterator[tuple[BudgetPart, list[BudgetPart]]]:
+        """Each total with the parts that it consists of, from 0; only finite parts above 0."""
+        drawn = [one for one in reversed(self.parts) if 0 < one.shown < np.inf]
+        yield self.original, drawn
+        if self.recalibrated is not None:
+            yield self.recalibrated, [one for one in drawn if one.name != NAMES["removed"]]
+
+    @property
+    def not_detected(self) -> str:
+        """Which parts are 0, in a sentence; "" if none is."""
+        names = [one.name.removesuffix(" (at least)") for one in self.parts if one.shown <= 0]
+        return f"Not detected: {listed(names)}." if names else ""
 
     def columns(self) -> dict[str, np.ndarray]:
+        rows = self.rows
         return {
-            "outputs": self.stage,
-            "part": np.array([PARTS[part] for part in self.part], object),
-            "mean loss": self.value,
-            LOW: self.low,
-            HIGH: self.high,
-            SHARE_OF_TOTAL: self.share,
+            "part": np.array([row.name for row in rows], object),
+            self.words: np.array([float(row.estimate) for row in rows]),
+            LOW: np.array([row.estimate.low for row in rows]),
+            HIGH: np.array([row.estimate.high for row in rows]),
+            SHARE_OF_TOTAL: np.array([row.share for row in rows]),
         }
 
     def picture(self) -> Picture:
-        ends = np.r_[self.end, self.start, self.high[np.isin(self.part, ["total", "rest"])], 0.0]
-        ends = ends[np.isfinite(ends)]
-        low, high = min(0.0, float(ends.min())), float(ends.max()) or 1.0
-        axis = Axis("mean loss", low=low, high=low + (high - low) * 1.6)
-        names = Axis("", low=-0.5, high=len(PARTS) - 0.5, categories=tuple(PARTS.values()))
-        stages = list(dict.fromkeys(self.stage.tolist()))
-        panels = tuple(
-            Panel(self._marks(stage, low, high), axis, names, title=stage) for stage in stages
-        )
-        return Picture(panels, "Loss budget", self._description(), self._caption())
+        bars = list(self.bars)
+        finite = [total.shown for total, _ in bars if np.isfinite(total.shown)]
+        end = max([*finite, 1.0 if self.relative else 0.0]) or 1.0
+        marks: list[Mark] = []
+        if self.relative:
+            rows = np.array([-0.5, len(bars) - 0.5])
+            marks.append(Line(np.ones(2), rows, dashed=True, role="reference"))
+        for place, (total, parts) in enumerate(bars):
+            ends = np.cumsum([0.0, *(part.shown for part in parts)])
+            for part, start, stop in zip(parts, ends, ends[1:], strict=False):
+                detail = {"part": [f"{part.name}: {part.text}"], "95% interval": [part.interval]}
+                span = np.array([start]), np.array([stop])
+                at = np.array([float(place)])
+                marks.append(Bars.lying(at, *span, role=part.role, detail=detail))
+            free = max(ends[-1], 0.0) if np.isfinite(ends[-1]) else 0.0
+            marks.append(Text(free + 0.02 * end, float(place), total.text))
+        marks += self._key(len(bars) - 0.5, bars[0][1], end)
+        names = Axis("", categories=(*(total.name for total, _ in bars), ""))
+        panel = Panel(tuple(marks), Axis(self.words, low=0.0, high=1.15 * end), names)
+        alone = "a budget, whose stacked bars have a colour for each part"
+        return Picture((panel,), "Loss budget", self._description(), self._caption(), alone=alone)
 
-    def _marks(self, stage: str, low: float, high: float) -> tuple[Mark, ...]:
-        rows = np.flatnonzero(self.stage == stage)
-        joins = [self.end[rows[0]], self.start[rows[1]], self.start[rows[2]]]
-        marks: list[Mark] = [
-            Line(np.array([x, x]), np.array([step, step + 1.0]), dashed=True, role="reference")
-            for step, x in enumerate(joins)
-            if np.isfinite(x)
-        ]
-        for place, row in enumerate(rows.tolist()):
-            marks.append(Text(low + (high - low) * 1.58, place, self._label(row), anchor="end"))
-            if np.isfinite(self.start[row] + self.end[row]):
-                marks += self._bar(float(place), row)
-        return tuple(marks)
-
-    def _label(self, row: int) -> str:
-        share = self.share[row]
-        value = number(0.0 if abs(self.value[row]) < LEAST else self.value[row], 3)
-        if self.part[row] == "total" or not np.isfinite(share):
-            return value
-        return f"{value} · {whole_percent(share)}"
-
-    def _bar(self, place: float, row: int) -> list[Mark]:
-        """The bar of a part, and its interval at the end that is not joined to another bar."""
-        part = str(self.part[row])
-        at, left, right = np.array([place]), self.start[[row]], self.end[[row]]
-        detail = {name: column[[row]] for name, column in self.columns().items()}
-        ends = np.minimum(left, right), np.maximum(left, right)
-        marks: list[Mark] = [Bars.lying(at, *ends, thickness=0.6, role=ROLES[part], detail=detail)]
-        if np.isfinite(self.low[row]):
-            low, high, free = self.low[[row]], self.high[[row]], right
-            if part in ("calibration", "grouping"):  # subtracted from the right end
-                low, high, free = right - high, right - low, left
-            marks.append(Points(free, at, low, high, across=True, role="reference"))
-        return marks
+    def _key(self, top: float, parts: list[BudgetPart], end: float) -> Iterator[Mark]:
+        """The colour, name, value and interval of each part, in a row below the bars: a legend in
+        the panel could cover them."""
+        height = 1 / max(len(parts), 3)
+        for place, part in enumerate(parts):
+            at = np.array([top + (place + 0.5) * height])
+            sample = np.array([0.0]), np.array([0.04 * end])
+            yield Bars.lying(at, *sample, thickness=0.6 * height, role=part.role)
+            name = part.name.removesuffix(" by recalibration")
+            yield Text(0.06 * end, float(at[0]), f"{name}: {part.text} ({part.interval})")
 
     def _caption(self) -> str:
-        return (
-            "Recalibration removes the calibration part. A model that used the features better"
-            " would remove at least the part of hidden groups. Lines are 95% intervals."
-            f" {capitalised(self.definition)}."
+        words = (
+            "A model that used the features better would avoid at least the part of hidden groups.",
+            "In brackets: 95% intervals.",
+            self.not_detected,
+            f"{capitalised(self.definition)}.",
         )
+        return " ".join(filter(None, words))
 
     def _description(self) -> str:
         words = [
-            f"{stage}, {PARTS[part]}: {number(value, 3)} ({whole_percent(share)} of the total)"
-            for stage, part, value, share in zip(
-                self.stage, self.part, self.value, self.share, strict=True
-            )
+            f"{row.name} {row.text} ({percent(row.share)} of the total)"
+            if np.isfinite(row.share)
+            else f"{row.name} {row.text}"
+            for row in self.rows
         ]
-        return f"Waterfall of the {self.definition}. " + "; ".join(words) + "."
+        return f"Stacked bars of the {self.definition}: " + "; ".join(words) + "."
+
+
+def _adding_up(budget: Budget, later: float, scale: float) -> dict[str, float]:
+    """Totals and parts to three digits, relative to a scale, such that they add up."""
+
+    def rounded(x: float) -> float:
+        return float(np.round(float(x), DIGITS)) + 0.0
+
+    found = {"total": rounded(budget.total / scale), "later": rounded(later / scale)}
+    found |= {name: rounded(getattr(budget, name) / scale) for name in ("left", "grouping")}
+    found["removed"] = rounded(found["total"] - found["later"])
+    found["rest"] = rounded(found["later"] - found["left"] - found["grouping"])
+    return found
 
 
 def loss_budget_diagram(
     y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
 ) -> LossBudget:
-    """The loss budget as a waterfall. Arguments as in `loss_budget`.
+    """The loss budget as stacked bars. Arguments as in `loss_budget`.
 
     >>> from probaudit.simulate import neural_outputs
     >>> world = neural_outputs(2000)
     >>> choices = {"calibrator": "none", "resamples": 20}
-    >>> loss_budget_diagram(world.y, world.scores, world.features, **choices).part.tolist()
-    ['total', 'calibration', 'grouping', 'rest']
+    >>> found = loss_budget_diagram(world.y, world.scores, world.features, **choices)
+    >>> [part.name for part in found.parts]
+    ['calibration error', 'hidden groups (at least)', 'the rest']
     """
     pairs = isinstance(y_true, Predictions) and y_true.pairs
     return LossBudget.of_budget(loss_budget(y_true, y_proba, features, **choices), pairs=pairs)

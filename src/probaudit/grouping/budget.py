@@ -10,27 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration.resampling import (
-    draw_units,
-    half_width,
-    mean_influence,
-    percentile,
-    quantile,
-    sampling_units,
-    unit_terms,
-)
-from ..calibration.views import lens_rows
+from ..calibration.resampling import percentile
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selection import select_calibrator
 from ..choices.definitions import Definition
-from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel, checked_lens
+from ..choices.lenses import Classwise, Full, Lens, TopLabel, checked_lens
 from ..choices.scores import NAMED, as_score
 from ..data.arrays import as_array, data_frame, named_columns
 from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
-from ..errors import Argument, InputError
+from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.expected_scores import estimate_score
 from ..states.evidence import Others
@@ -39,6 +30,7 @@ from .event_loss import PARTS
 from .features import features_of
 from .loss import GroupingLoss, grouping_loss
 from .region_table import Region
+from .scored_rows import ScoredRows
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -59,7 +51,7 @@ class Budget(ShownAsTable):
 
     total : the mean score, of the whole forecast or of the event of the lens (Brier: (p - y)^2).
     calibration : what a calibrator removes from rows it was not fitted to (`removed`), plus the
-        calibration loss left after it.
+        calibration error after it (`left`).
     grouping : a lower bound of the loss to hidden groups: rows with the same recalibrated output
         and different probabilities. A better model could remove it. If the calibrator used features
         or groups, it removed part of this loss, and `grouping` is what is left.
@@ -67,7 +59,10 @@ class Budget(ShownAsTable):
     removed : the score of the outputs minus that of the recalibrated outputs, paired.
     calibrator, calibrator_words : the class of the calibrator, and its name for people; "" if the
         outputs were not recalibrated.
-    score, lens : the score, and whether it is that of the whole forecast or of one event.
+    score, whole : the score, and whether it is that of the whole forecast or of one event.
+    lens : the event, or the events whose remaining error and hidden groups are measured. If the
+        score is that of the whole forecast, the loss of one event is a lower bound.
+    relative : whether all parts are divided by the score of the base-rate forecast.
     found : the grouping loss of the recalibrated outputs, with its table of regions.
     after : the budget of the recalibrated outputs: the same grouping and the same rest.
     """
@@ -84,6 +79,48 @@ class Budget(ShownAsTable):
     calibrator: str = ""
     calibrator_words: str = ""
     after: Budget | None = None
+    whole: bool = False
+    relative: bool = False
+
+    @property
+    def left(self) -> Estimate:
+        """The calibration error of the recalibrated outputs, or of the original ones if they were
+        not recalibrated."""
+        return self.calibration if self.after is None else self.after.calibration
+
+    @property
+    def finite(self) -> bool:
+        """Whether no part is infinite, as some can be by the log loss."""
+        return all(map(math.isfinite, (self.total, self.removed, self.left, self.rest)))
+
+    def relative_to(self, total: Estimate, after: Estimate | None = None) -> Budget:
+        """The budget on the scale of a normalised score, whose value for the base-rate forecast is
+        1. Intervals take the score of the base-rate forecast as known.
+
+        total : the normalised score of the original outputs, with `naive`; it becomes the total.
+        after : that of the recalibrated outputs; by default the total, less the share of it that
+            this budget says is removed.
+        """
+        share = float(self.removed / self.total)
+        later = total * (1 - share) if after is None else float(after)
+        scaled: Any = {"scale": total.naive, "words": ", divided by that of the base-rate forecast"}
+        left, grouping = (
+            part.moved_to(part / total.naive, **scaled) for part in (self.left, self.grouping)
+        )
+        rest = self.rest.moved_to(later - left - grouping, **scaled)
+        shared: Any = {"grouping": grouping, "rest": rest, "relative": True}
+        if self.after is None:
+            return replace(self, total=total, calibration=left, **shared)
+        removed = total - later
+        total_after = self.after.total.moved_to(later, **scaled) if after is None else after
+        return replace(
+            self,
+            total=total,
+            removed=self.removed.moved_to(removed, **scaled),
+            calibration=self.calibration.moved_to(removed + left, **scaled),
+            after=replace(self.after, total=total_after, calibration=left, **shared),
+            **shared,
+        )
 
     def _text_table(self) -> TextTable:
         budgets = [self] if self.after is None else [self, self.after]
@@ -122,14 +159,15 @@ class Budget(ShownAsTable):
     def score_words(self, *, pairs: bool = False) -> str:
         """The score in words: that of the whole forecast, or of the lens's event."""
         score = as_score(self.score).words()
-        if isinstance(self.lens, (Classwise, Full)):
+        if self.whole:
             return score
         return f"{score} of the {self.lens.words(pairs=pairs)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        names = ("total", "calibration", "grouping", "rest", "removed")
-        parts: dict[str, Any] = {name: getattr(self, name).to_dict() for name in names}
+        names = ("total", "calibration", "grouping", "rest", "removed", "left")
+        parts: dict[str, Any] = {"score": self.score, "relative": self.relative}
+        parts |= {name: getattr(self, name).to_dict() for name in names}
         parts |= {"calibrator": self.calibrator, "definition": self.definition}
         return parts | {"after": None if self.after is None else self.after.to_dict()}
 
@@ -170,9 +208,11 @@ def loss_budget(
     those of the recalibrated outputs, so the budgets before and after agree by construction.
 
     features, bins, regions, region_ratio, resamples : as in `grouping_loss`.
-    lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes
-        with 500 rows each on average; else `TopLabel()`. The definition of a budget names it. The
-        event is that of the original outputs.
+    lens : an event, whose score is split. The event is that of the original outputs. By default
+        the score of the whole forecast is split, and hidden groups are searched under
+        `Classwise()`, if there are at most 20 classes with 500 rows each on average, else under
+        `TopLabel()`. What they cost that event is a lower bound of what they cost the whole
+        forecast (see `_bound_of_whole`).
     calibrator : as in `calibration_loss`, whose default is skipped if there are too few rows for
         folds; "best" for the choice of `select_calibrator` without features; a result of
         `calibration_loss`, by any calibrator; or "none" for the budget of the original outputs,
@@ -180,9 +220,9 @@ def loss_budget(
     others : all rows, if these are a sample of them, see `grouping_loss`. With a calibrator, the
         budget is that of the sample.
 
-    The remaining calibration loss and the grouping loss are corrected for finite-sample bias, so
-    either may be slightly below zero. Intervals resample rows (or clusters), all parts together,
-    with fixed calibrators and regions.
+    The remaining calibration loss and the grouping loss are corrected for finite-sample bias. If
+    the correction exceeds one of them, it is 0 (`found` has the value below 0). Intervals resample
+    rows (or clusters), all parts together, with fixed calibrators and regions.
 
     >>> from probaudit.simulate import neural_outputs
     >>> world = neural_outputs(4000)
@@ -201,12 +241,13 @@ def loss_budget(
     else:
         predictions = rows_of(y_true, y_proba, **options)
         predictions.check_index("features", features)
+    whole = lens is None or isinstance(lens, (Classwise, Full))
     lens = budget_lens(predictions) if lens is None else checked_lens(lens)
     features = features_of(predictions) if features is None else features
     choices: dict[str, Any] = {"bins": bins, "regions": regions, "region_ratio": region_ratio}
     choices |= {"resamples": resamples, "seed": seed}
     recalibration = _recalibration(predictions, calibrator, score, seed)
-    scored = _ScoredRows.of(predictions, recalibration, lens, score)
+    scored = ScoredRows.of(predictions, recalibration, lens, score, whole=whole)
     if recalibration is not None:
         features = None if features is None else _taken(features, scored.places)
         others = None
@@ -222,9 +263,39 @@ def loss_budget(
     if scored.calibrator:
         name = Definition.of_name(scored.calibrator, scored.calibrator_words)
         how = "recalibrated by " + name + " out of fold"
-    words = Definition(f"loss budget of the {as_score(score).words()}", lens, how)
+    bound = _bound_of_whole(score, lens, predictions.n_classes) if whole else 1.0
+    what = f"loss budget of the {as_score(score).words()}"
+    what += (
+        "" if not whole or isinstance(lens, (Classwise, Full)) else " with bounds from one event"
+    )
+    words = Definition(what, lens, how)
     words += sample_words if others is None else ""
-    return _assemble_budget(scored, found, words, score=score, lens=lens, total=total, **choices)
+    shared = {"score": score, "lens": lens, "found": found, "whole": whole}
+    return _assemble_budget(scored, words, shared, bound=bound, total=total, **choices)
+
+
+def _bound_of_whole(score: str, lens: Lens, classes: int) -> float:
+    """A factor by which the loss of an event is at most that of the whole forecast.
+
+    The log loss of an event, a function of the class, is at most that of the class (data-processing
+    inequality of the Kullback-Leibler divergence). If the probability of the event is wrong by d,
+    those of the other classes are wrong by -d in total, which adds at least d^2 / (K - 1).
+
+    >>> _bound_of_whole("brier", TopLabel(), 2)
+    2.0
+    """
+    if isinstance(lens, (Classwise, Full)) or score == "log":
+        return 1.0
+    return classes / (classes - 1)
+
+
+def _bounded(x: Estimate, factor: float) -> Estimate:
+    """A debiased loss times a factor; it and its interval are at least 0."""
+    low, high = (max(factor * end, 0.0) if math.isfinite(end) else end for end in x.interval)
+    value = max(factor * x, 0.0) if not math.isnan(x) else math.nan
+    return Estimate(
+        value, low=low, high=high, n=x.n, definition=x.definition, per_class=x.per_class
+    )
 
 
 def _check_options(score: Any, calibrator: Any) -> None:
@@ -283,121 +354,12 @@ def _taken(features: Any, rows: np.ndarray) -> Any:
     return as_array(features, "features")[rows]
 
 
-@dataclass(frozen=True, eq=False)
-class _ScoredRows:
-    """The rows of a budget, and the score of each before and after recalibration.
-
-    rows, lens : recalibrated (or original) outputs, and the lens for their event.
-    places : the positions of these rows among all.
-    share : the share of each row in the mean; 0 for bad rows.
-    calibrator, calibrator_words : see `Budget`.
-    """
-
-    rows: Predictions
-    lens: Lens
-    places: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-    share: np.ndarray
-    calibrator: str = ""
-    calibrator_words: str = ""
-
-    @classmethod
-    def of(
-        cls, predictions: Predictions, repaired: CalibrationLoss | None, lens: Lens, score: str
-    ) -> _ScoredRows:
-        if repaired is None:
-            scores, share = _row_scores(predictions, score, lens)
-            return cls(predictions, lens, np.arange(len(predictions)), scores, scores, share)
-        before, share = _row_scores(predictions.take(repaired.rows), score, lens)
-        rows, inner = _recalibrated(predictions, repaired, lens)
-        after, _ = _row_scores(rows, score, inner)
-        return cls(
-            rows=rows,
-            lens=inner,
-            places=repaired.rows,
-            before=before,
-            after=after,
-            share=share,
-            calibrator=repaired.calibrator,
-            calibrator_words=repaired.calibrator_words,
-        )
-
-    def mean(self, values: np.ndarray, definition: str) -> Estimate:
-        """A mean over rows with its interval by linearisation, cluster-robust if there are
-        clusters."""
-        value = math.inf if np.isinf(values).any() else float(self.share @ values)
-        influence = mean_influence(values, self.share)
-        terms = unit_terms(influence, self.share, self.rows.cluster_numbers)
-        half = half_width(terms, quantile(self.rows.cluster_numbers))
-        n = int((self.share > 0).sum())
-        return Estimate(value, low=value - half, high=value + half, n=n, definition=definition)
-
-    def deviations(self, values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-        """Means of values in the resamples that `grouping_loss` takes, minus their mean."""
-        units = sampling_units(len(self.share), seed, self.rows.cluster_numbers)
-        counts = draw_units(int(units.max()) + 1, resamples, seed)
-        with np.errstate(invalid="ignore"):
-            sums = np.bincount(units, self.share * values)
-            means = np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
-            return means - means.mean()
-
-
-def _recalibrated(
-    predictions: Predictions, repaired: CalibrationLoss, lens: Lens
-) -> tuple[Predictions, Lens]:
-    """The recalibrated rows, and the lens for the event of the original outputs in them."""
-    posteriors, original = np.clip(repaired.posteriors, 0, 1), predictions.take(repaired.rows)
-    kept: dict[str, Any] = {
-        name: getattr(original, name) for name in ("sample_weight", "columns", "clusters")
-    }
-    if isinstance(lens, TopLabel) and not predictions.pairs:
-        # The event is that the most probable class of the original outputs is right, even if the
-        # recalibrated outputs have another.
-        chosen = original.probabilities().argmax(axis=1)
-        confidence = posteriors[np.arange(len(chosen)), chosen]
-        return Predictions.from_confidence(confidence, original.codes == chosen, **kept), lens
-    if predictions.pairs:
-        return Predictions.from_confidence(posteriors[:, 1], original.codes == 1, **kept), lens
-    if not isinstance(lens, (Full, Classwise, OneVsRest, Binary)):
-        rule = (
-            "with recalibration must be Classwise(), TopLabel(), OneVsRest(c), Binary() or Full()"
-        )
-        way_out = ("or pass ", Argument("calibrator", '"none"'))
-        raise InputError("lens", rule, repr(lens), way_out=way_out)
-    return Predictions(original.codes, posteriors, tolerance=1e-6, **kept), lens
-
-
-def _row_scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.ndarray, np.ndarray]:
-    """The score of each row, of the whole forecast or of the event, and the share of each row.
-
-    Bad rows have a share of 0.
-    """
-    views, rule = lens_rows(predictions, lens), NAMED[score]
-    first = views[0]
-    if isinstance(lens, (Full, Classwise)):
-        outputs = (
-            first.view.outputs
-            if len(views) == 1
-            else np.column_stack([shown.view.outputs for shown in views])
-        )
-        values = rule.score(outputs, predictions.codes[first.rows])
-    else:
-        values = rule.one_dimensional().divergence(
-            first.view.labels, np.clip(first.view.outputs, 0, 1)
-        )
-    scores, share = np.zeros((2, len(predictions)))
-    scores[first.rows], share[first.rows] = values, first.weights / first.weights.sum()
-    return scores, share
-
-
 def _assemble_budget(
-    scored: _ScoredRows,
-    found: GroupingLoss,
+    scored: ScoredRows,
     words: str,
+    shared: dict[str, Any],
     *,
-    score: str,
-    lens: Lens,
+    bound: float,
     total: Estimate | None,
     resamples: int,
     seed: int,
@@ -405,10 +367,12 @@ def _assemble_budget(
 ) -> Budget:
     """The budget, and that of the recalibrated outputs if there are any.
 
+    shared : the fields that both budgets share. bound : see `_bound_of_whole`.
     total : the score of all rows, if the rows are a sample and `found` counts all rows. Resamples
         of the sample then lack some parts, and the interval of the rest assumes independent parts.
     """
-    left, grouping = found.calibration_loss, found.lower_bound
+    found: GroupingLoss = shared["found"]
+    left, grouping = (_bounded(x, bound) for x in (found.calibration_loss, found.lower_bound))
     before = scored.mean(scored.before, "total, " + words) if total is None else total
     after = before
     if scored.calibrator:
@@ -418,7 +382,7 @@ def _assemble_budget(
     rest = Estimate(after - left - grouping, n=after.n, definition="the rest, " + words)
     calibration = Estimate(removed + left, n=after.n, definition="calibration, " + words)
     if total is None and found.deviations is not None:
-        deviations = dict(zip(PARTS, found.deviations.T, strict=True))
+        deviations = dict(zip(PARTS, bound * found.deviations.T, strict=True))
         old, new = (
             scored.deviations(values, resamples, seed) for values in (scored.before, scored.after)
         )
@@ -429,7 +393,7 @@ def _assemble_budget(
         half = math.sqrt(sum(squares))
         rest.low, rest.high = rest - half, rest + half
         calibration.low, calibration.high = left.low, left.high
-    shared: Any = {"grouping": grouping, "rest": rest, "score": score, "lens": lens, "found": found}
+    shared |= {"grouping": grouping, "rest": rest}
     if not scored.calibrator:
         return Budget(total=before, calibration=left, definition=words, removed=removed, **shared)
     later = Budget(

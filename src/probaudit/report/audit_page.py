@@ -12,7 +12,6 @@ from ..calibration.validation import NAMES
 from ..choices.definitions import in_words
 from ..data.work import Progress
 from ..diagrams.before_after import BeforeAfter
-from ..diagrams.budget import LossBudget
 from ..diagrams.diagram import Diagram
 from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
@@ -21,6 +20,7 @@ from ..text import MISSING, capitalised, class_words, counted, number, p_value, 
 from ..version import __version__
 from . import summary
 from .audit_figures import error_figures, judged_words, reliability, sharpness
+from .budget_section import where_the_loss_goes
 from .class_figures import class_figures
 from .decision_section import decision_section
 from .page import (
@@ -35,11 +35,10 @@ from .page import (
     Table,
     Words,
 )
-from .sections import budget_section, provenance
+from .sections import provenance
 from .terminal import (
     LABELS,
     SELECTIVE,
-    budget_words,
     facts,
     grouped_by,
     interval,
@@ -77,7 +76,7 @@ def audit_page(audit: Audit, title: str = "") -> Page:
     parts: tuple[Callable[[Audit], Section | None], ...] = (
         _summary,
         _next_steps,
-        _budget,
+        where_the_loss_goes,
         _reliability,
         decision_section,
         _groups,
@@ -167,14 +166,6 @@ def _next_steps(audit: Audit) -> Section | None:
     if not found:
         return None
     return Section("next", "What to do", [FindingList(found, audit.spelling)])
-
-
-def _budget(audit: Audit) -> Section | None:
-    if audit.budget is None:
-        return None
-    figure = Figure("loss-budget", {(): LossBudget.of_budget(audit.budget, pairs=is_pairs(audit))})
-    notes = [Words(f"{capitalised(words)}.") for words in budget_words(audit, audit.budget)]
-    return budget_section([Columns([figure], notes, wide_left=True)])
 
 
 def _is_constant(audit: Audit) -> bool:
@@ -414,7 +405,7 @@ def _repairs(audit: Audit) -> Section | None:
     caption = "Cross-validated, the lowest log loss first"
     caption += ". Bold: recommended" if marked else ""
     if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
-        caption += "; its gain is corrected for having been chosen"
+        caption += "; its log loss and gain are corrected for having been chosen"
     if any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (
             ". Worse than the best: the 95% interval of the paired difference in log loss is "

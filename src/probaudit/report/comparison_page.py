@@ -159,7 +159,9 @@ def _budgets(found: Comparison) -> Section:
     ]
     one = next(iter(found.budgets.values()))
     score = one.score_words(pairs=is_pairs(found))
-    return budget_section([Table(f"Parts of the {score}, and their shares", headers, rows)])
+    return budget_section(
+        [Table(f"Parts of the {score}, and their shares", headers, rows)], score=score
+    )
 
 
 def _numbers(found: Comparison) -> Section:

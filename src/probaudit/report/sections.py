@@ -9,13 +9,10 @@ from ..choices.definitions import in_words
 from ..version import __version__
 from .page import Columns, Facts, Figure, Section, Table, Words
 
-BUDGET_LEAD = (
-    "Parts of the expected loss: removable by recalibration, due to hidden groups, and the rest."
-)
 
-
-def budget_section(blocks: Sequence[Columns | Table]) -> Section:
-    return Section("budget", "Where the loss goes", blocks, BUDGET_LEAD)
+def budget_section(blocks: Sequence[Columns | Table], *, score: str) -> Section:
+    lead = f"Parts of the {score}: removable by recalibration, due to hidden groups, and the rest."
+    return Section("budget", "Where the loss goes", blocks, lead)
 
 
 def diagrams_section(blocks: Sequence[Words | Table | Figure]) -> Section:

@@ -8,14 +8,13 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..audits.finding import ApplyCalibrator, Spelling
-from ..text import MISSING, class_words, counted, number, percent
+from ..text import MISSING, capitalised, class_words, counted, number, percent
 from .page import LossBar, LossBars, Segment
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
     from ..audits.repairs import Repair
 
-SCALE = "Log loss relative to the base-rate forecast: 0 is perfect, 1 is no better"
 ECE = "ECE, 15 bins"
 RELATIVE = "log loss (base-rate forecast = 1)"
 
@@ -93,15 +92,21 @@ def cells(row: SummaryRow, width: int) -> tuple[str, ...]:
     return row[:width]
 
 
+def scale_words(score: str) -> str:
+    """The scale of loss bars."""
+    return f"{capitalised(score)} relative to the base-rate forecast: 0 is perfect, 1 is no better"
+
+
 def loss_bars(audit: Audit) -> LossBars | None:
     """The log loss on the scale of the base-rate forecast, before and after recalibration; None
     if it is infinite or the rows have a single class."""
     before, best = float(audit["log_score.normalized"]), repaired(audit)
+    scale = scale_words("log loss")
     if not math.isfinite(before):
         return None
     if best is None:
         text = short(before)
-        return LossBars(SCALE, (LossBar(f"original, {text}", (Segment(before, text, "rest"),)),))
+        return LossBars(scale, (LossBar(f"original, {text}", (Segment(before, text, "rest"),)),))
     after = float(best.normalized)
     removed = round(before, 3) - round(after, 3)  # so that the shown parts add up
     stays = Segment(after, f"{short(after)} stays", "rest")
@@ -110,7 +115,7 @@ def loss_bars(audit: Audit) -> LossBars | None:
         LossBar(f"original, {short(before)}", (stays, gone)),
         LossBar(f"recalibrated, {short(after)}", (Segment(after, short(after), "recalibrated"),)),
     )
-    return LossBars(SCALE, bars)
+    return LossBars(scale, bars)
 
 
 def command(audit: Audit, spell: Spelling) -> str:

@@ -18,12 +18,14 @@ from ..calibration.validation import NAMES, TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
 from ..text import MISSING, capitalised, class_words, number, p_value, percent
 from . import summary
+from .budget_section import HEADERS, cells, loss_parts, notes_of
 from .number_table import NumberTable
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
     from ..audits.decision import Decision
     from ..comparisons.decision import Choice
+    from ..diagrams.budget import LossBudget
     from ..grouping.budget import Budget
     from ..grouping.region_table import Region
     from ..states import Summary
@@ -44,12 +46,6 @@ SELECTIVE = {
     "coverage_at_risk_5": "largest coverage with at most 5% errors",
 }
 RISK = ("observed", "predicted", "observed_expected", "slope", "ici", "brier_skill", "auc")
-BUDGET = {
-    "calibration": "calibration",
-    "hidden groups (at least)": "grouping",
-    "the rest": "rest",
-    "total": "total",
-}
 METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
 SHOWN_REGIONS = 5
 SHOWN_GROUPS = 12
@@ -240,22 +236,20 @@ def _verdict(audit: Audit, title: str) -> Text:
 
 def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
     """All of the audit for a console; `spell` writes the actions of its advice."""
+    found = loss_parts(audit)
     foot = [
         "relative: divided by the score of the base-rate forecast; below 1 is better",
         "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
         *group_words(audit),
-        *([] if audit.budget is None else budget_words(audit, audit.budget)),
+        *([] if found is None else notes_of(audit, found)),
     ]
     parts: list[RenderableType] = [summary_table(audit)]
     parts += [finding_table(audit.findings, spell), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
     parts += [errors(audit), risks(audit)]
     parts += [groups(audit)] if audit.groups else []
-    if audit.budget is not None:
-        parts += [
-            budget(audit.budget, audit.budget.score_words(pairs=is_pairs(audit))),
-            misjudged(audit, audit.budget),
-        ]
+    if found is not None and audit.budget is not None:
+        parts += [budget(found), misjudged(audit, audit.budget)]
     parts += [repairs(audit)] if audit.repairs else []
     return spaced(_verdict(audit, title), *parts, Text("\n".join(foot), style="dim"))
 
@@ -289,44 +283,11 @@ def grouped_by(audit: Audit) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def budget_words(audit: Audit, found: Budget) -> list[str]:
-    """Notes on how the numbers of a budget differ from those of the verdict and the scores."""
-    pairs = is_pairs(audit)
-    words = [
-        f"calibration: the loss that {found.calibrator_words} removes in cross-validation, plus "
-        "the calibration error that remains; hidden groups and the rest are measured after "
-        "recalibration"
-        if found.calibrator
-        else "calibration: the debiased error; outputs were not recalibrated"
-    ]
-    best = audit.recommended
-    if best is not None and best.corrects_groups:
-        words.append(
-            f"{best.title} uses groups or features, so it also removes differences between groups; "
-            "what remains is shown as hidden groups"
-        )
-    if found.calibrator:
-        words.append(
-            "the budget splits the Brier score, which stays finite; the summary has the log loss "
-            "of the same recalibrated outputs"
-        )
-    if (score := found.score_words(pairs=pairs)) != "Brier score":
-        twice = "; the tables add both outcomes (0 to 2)" if pairs else ""
-        words.append(f"{score}: (p − y)², from 0 to 1, of this event alone{twice}")
-    return words
-
-
-def budget(found: Budget, score: str) -> Table:
-    """The loss budget, before and after calibration."""
-    budgets = [found] if found.after is None else [found, found.after]
-    titles = ("original", "", "after calibration", "")[: 2 * len(budgets)]
-    table = NumberTable(score, *titles)
-    for label, name in BUDGET.items():
-        cells = []
-        for one in budgets:
-            part = getattr(one, name)
-            cells += [number(part), percent(part / one.total) if one.total else ""]
-        table.add_row(label, *cells)
+def budget(found: LossBudget) -> Table:
+    """The loss budget relative to the base-rate forecast."""
+    table = NumberTable(found.words, *HEADERS[1:])
+    for row in found.rows:
+        table.add_row(*cells(row))
     return table
 
 
