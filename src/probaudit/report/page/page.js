@@ -61,18 +61,21 @@
     const found = structuredClone(spec);
     unpack(found);
     const panels = found.concat || [found];
-    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
+    const most = Math.max(1, Math.floor(room / 165)); // columns
+    const four = panels.length === 4 && found.columns === 3; // 4 or 2 beside each other, not 3 and 1
+    const columns = !found.concat ? 1 : Math.min(most, !four ? found.columns : most < 4 ? 2 : 4);
     const widest = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
-    const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
-    const small = printing && large !== "large" && panels[0].height === panels[0].width;
-    const limit = !small ? Infinity : columns > 1 ? 135 : 215;
+    const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
+    // px on paper, where a chart takes at most a third of the page
+    const squares = printing && panels[0].height === panels[0].width;
+    const limit = !squares ? Infinity : columns > 1 ? 110 : panels.length > 1 ? 180 : 265;
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
       const square = panel.height === panel.width;
-      const most = square || large === "large" ? 2 : printing ? 0.85 : 1.35;
-      panel.height = Math.round(panel.height * Math.min(most, Math.max(square ? 0.5 : 0.75, ratio)));
+      const highest = square || large === "large" ? 2 : printing ? 0.6 : 1.35;
+      panel.height = Math.round(panel.height * Math.min(highest, Math.max(square || printing ? 0.5 : 0.75, ratio)));
       if (categories) panel.height = Math.round(categories.length * line(categories.length));
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
@@ -113,7 +116,7 @@
 
   // Lines are close on paper, and fill the height of a diagram that stands beside them.
   const lineOf = (figure) => (count) => {
-    if (printing) return 21;
+    if (printing) return Math.max(14, Math.min(18, 240 / count));
     return figure.dataset.opens && !narrow.matches ? Math.max(26, Math.min(44, 460 / count)) : 26;
   };
 
@@ -454,10 +457,11 @@
   const widths = {
     ".wide-left figure": 405,
     ".columns figure": 340,
-    "[data-opens]": 690,
-    ".half": 330,
-    ".large": 500,
-    figure: 690,
+    ".fold .half": 335,
+    ".large": 440,
+    ".four": 690,
+    ".half:not([data-opens])": 335,
+    figure: 540,
   };
   const onPaper = (figure) => widths[Object.keys(widths).find((kind) => figure.matches(kind))];
   const redraw = async (width) => {
