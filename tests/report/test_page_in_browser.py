@@ -218,7 +218,7 @@ def test_contents_show_where_the_reader_is(opened):
 
 def test_a_link_opens_a_folded_section(opened):
     page = opened.page
-    inside = page.locator("#folded .body")
+    inside = page.locator("#folded .narrow")
     assert not inside.is_visible()
     page.locator("nav a", has_text="Folded").click()
     assert inside.is_visible()
@@ -293,21 +293,21 @@ def test_print_opens_folded_sections_and_hides_controls(opened):
     page = opened.page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    assert page.locator("#folded .body").is_visible()
+    assert page.locator("#folded .narrow").is_visible()
     for hidden in ("nav", "button", "select", ".numbers", ".export"):
         assert not any(found.is_visible() for found in page.locator(hidden).all())
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
-    assert not page.locator("#folded .body").is_visible()
+    assert not page.locator("#folded .narrow").is_visible()
 
 
 def test_print_opens_folded_sections_without_a_script(browser, path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(path.as_uri())
-    assert not page.locator("#folded .body p").is_visible()
+    assert not page.locator("#folded .narrow p").is_visible()
     page.emulate_media(media="print")
-    assert page.locator("#folded .body p").bounding_box()["height"] > 0
+    assert page.locator("#folded .narrow p").bounding_box()["height"] > 0
     context.close()
 
 

@@ -68,14 +68,14 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 110 : panels.length > 1 ? 180 : 265;
+    const limit = !squares ? Infinity : columns > 1 ? 96 : panels.length > 1 ? 160 : 240;
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
       const square = panel.height === panel.width;
-      const highest = square || large === "large" ? 2 : printing ? 0.6 : 1.35;
-      panel.height = Math.round(panel.height * Math.min(highest, Math.max(square || printing ? 0.5 : 0.75, ratio)));
+      const highest = square || large === "large" ? 2 : printing ? 0.5 : 1.35;
+      panel.height = Math.round(panel.height * Math.min(highest, Math.max(printing ? 0.4 : square ? 0.5 : 0.75, ratio)));
       if (categories) panel.height = Math.round(categories.length * line(categories.length));
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
@@ -116,7 +116,7 @@
 
   // Lines are close on paper, and fill the height of a diagram that stands beside them.
   const lineOf = (figure) => (count) => {
-    if (printing) return Math.max(14, Math.min(18, 240 / count));
+    if (printing) return Math.max(13, Math.min(15, 210 / count));
     return figure.dataset.opens && !narrow.matches ? Math.max(26, Math.min(44, 460 / count)) : 26;
   };
 
@@ -456,7 +456,7 @@
   // browser waits for promises that are settled at once, as those of drawing are, before it prints.
   const widths = {
     ".wide-left figure": 405,
-    ".columns figure": 340,
+    ".columns figure": 300,
     ".fold .half": 335,
     ".large": 440,
     ".four": 690,
