@@ -314,7 +314,7 @@ def test_print_opens_folded_sections_without_a_script(browser, path):
 def test_code_breaks_between_words_only(browser, path):
     phone = Opened(browser, path, viewport={"width": 320, "height": 800})
     heights = "words => words.map(word => word.offsetHeight)"
-    words = phone.page.locator(".command code span")
+    words = phone.page.locator(".command .line span")
     assert words.count() == 6
     assert max(words.evaluate_all(heights)) < 30
 

@@ -310,7 +310,8 @@
     const cells = every(".result tbody tr", block).map((row) => every("td", row));
     const [words, label] = every(".happens > *", block);
 
-    const outputs = every(".result thead th", block).slice(1).map((cell) => cell.textContent);
+    const outputs = every(".result tbody th", block).map((cell) => cell.textContent);
+    block.querySelector(".result table").style.setProperty("--measures", cells[0].length + 1);
     const rows = positions.flatMap((at) =>
       outputs.map((name, j) => [`${at.percent}%`, `${at.ratio}`, name, ...at.cells.map((cell) => cell[j])]));
     block.querySelector(".numbers tbody").append(...rows.map(([first, ...others]) => {
@@ -328,7 +329,7 @@
       label.textContent = now.label;
       words.textContent = now.words;
       if (!typing) ratio.value = now.ratio;
-      cells.forEach((row, i) => row.forEach((cell, j) => (cell.textContent = now.cells[i][j])));
+      cells.forEach((row, j) => row.forEach((cell, i) => (cell.textContent = now.cells[i][j])));
       Object.keys(places).forEach((name) => {
         markers[name] = places[name][place];
         const drawn = document.getElementById(name).drawn;
@@ -416,16 +417,28 @@
         labels[i].classList.toggle("fits", fits);
       });
     });
-    every(".table").forEach((table) => {
-      const scroll = table.querySelector(".scroll");
-      table.querySelector(".cue").hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
+    every(".large > .numbers[open]").forEach((numbers) => {
+      numbers.classList.remove("below");
+      numbers.classList.toggle("below", overflows(numbers.querySelector(".scroll")));
+    });
+    every(".scroll").forEach((scroll) => {
+      const cue = scroll.closest(".table, .numbers")?.querySelector(".cue");
+      if (cue) cue.hidden = !overflows(scroll);
     });
   };
+  const overflows = (scroll) => scroll.scrollWidth > scroll.clientWidth + 1;
 
-  // Lines of code break between words, not at hyphens; a long path breaks after a slash.
+  // Lines of code break between words, not at hyphens; a long path breaks after a slash. What goes on
+  // in the next line is indented.
   every("code").forEach((code) => {
-    const parts = code.textContent.split(/(\s+|(?<=\/))/).filter(Boolean);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+    const words = (text) => text.split(/(\s+|(?<=\/))/).filter(Boolean).map((part) => (part.trim() ? created("span", part) : part));
+    const line = (text) => {
+      const found = created("span", "", { className: "line" });
+      found.append(...words(text));
+      return found;
+    };
+    const whole = code.textContent;
+    code.replaceChildren(...(code.matches("pre > code") ? whole.split(/(?<=\n)/).map(line) : words(whole)));
   });
 
   const resized = new ResizeObserver((entries) => {
@@ -440,7 +453,11 @@
   // numbers that have room beside a square chart, or below a few classes
   const withRoom = (numbers) =>
     numbers.matches(".large > *") || (numbers.matches("[data-opens] > *") && every("tbody tr", numbers).length <= 8);
-  every(".body > figure > .numbers").filter(withRoom).forEach((numbers) => (numbers.open = !narrow.matches));
+  const opening = every(".body > figure > .numbers").filter(withRoom);
+  opening.forEach((numbers) => (numbers.open = !narrow.matches));
+  arrange();
+  opening.forEach((numbers) => (numbers.open &&= !numbers.matches(".below")));
+  document.addEventListener("toggle", arrange, true);
   every("figure[data-opens]").forEach((figure) =>
     figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
   );
