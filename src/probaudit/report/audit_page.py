@@ -139,7 +139,7 @@ def _summary(audit: Audit) -> Section:
     loss = summary.loss_bars(audit)
     bars: list[Block] = [] if loss is None else [loss]
     table, steps = _summary_table(audit), _steps(audit)
-    columns = Columns([*bars, *steps], [table])
+    columns = Columns([*bars, *steps], [table], wide_left=True)
     if diagram.curved:
         columns = Columns(
             [Figure("before-after", {(): diagram}, large=True)], [*bars, table, *steps]

@@ -76,7 +76,7 @@
       const square = panel.height === panel.width;
       const highest = square || large === "large" ? 2 : printing ? 0.5 : 1.35;
       panel.height = Math.round(panel.height * Math.min(highest, Math.max(printing ? 0.4 : square ? 0.5 : 0.75, ratio)));
-      if (categories) panel.height = Math.round(categories.length * line(categories.length));
+      if (categories) panel.height = Math.round(categories.length * Math.min(line(categories.length), panels.length > 2 ? 22 : Infinity));
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
