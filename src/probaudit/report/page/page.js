@@ -68,7 +68,7 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 96 : panels.length > 1 ? 160 : 240;
+    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 160 : 240;
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
@@ -98,7 +98,7 @@
         const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
         named.legend.labelLimit = across - 30;
-        if (printing && large === "large") Object.assign(named.legend, { orient: "right", columns: 1 });
+        if (printing && (large === "large" || columns === 3)) Object.assign(named.legend, { orient: "right", columns: 1 });
       });
     });
     if (found.concat) found.columns = columns;
@@ -417,13 +417,16 @@
         labels[i].classList.toggle("fits", fits);
       });
     });
+    // a table that does not fit beside its chart stands below it
     every(".large > .numbers[open]").forEach((numbers) => {
       numbers.classList.remove("below");
       numbers.classList.toggle("below", overflows(numbers.querySelector(".scroll")));
     });
-    every(".scroll").forEach((scroll) => {
-      const cue = scroll.closest(".table, .numbers")?.querySelector(".cue");
-      if (cue) cue.hidden = !overflows(scroll);
+    every(".table").forEach((table) => {
+      table.querySelector(".cue").hidden = !overflows(table.querySelector(".scroll"));
+    });
+    every("figure > .numbers[open]").forEach((numbers) => {
+      numbers.classList.toggle("cut", overflows(numbers.querySelector(".scroll")));
     });
   };
   const overflows = (scroll) => scroll.scrollWidth > scroll.clientWidth + 1;
@@ -476,7 +479,7 @@
     ".columns figure": 300,
     ".fold .half": 335,
     ".large": 440,
-    ".four": 690,
+    ".whole": 690,
     ".half:not([data-opens])": 335,
     figure: 540,
   };

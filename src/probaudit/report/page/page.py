@@ -143,11 +143,6 @@ class Figure:
         return not self.large and self.first.spec.get("columns", 1) == 1
 
     @property
-    def panels(self) -> int:
-        """The number of panels."""
-        return len(self.first.spec.get("concat", [0]))
-
-    @property
     def first(self) -> Variant:
         return self.shown[",".join("0" for _ in self.controls)]
 
