@@ -412,3 +412,11 @@ def test_notebooks_show_a_summary_without_scripts(found, world):
         assert "<table>" in text
         assert "<script" not in text
         assert "<style" not in text
+
+
+def test_without_a_reliability_chart_the_bars_stand_beside_the_table():
+    y = (np.random.default_rng(0).random(400) < 0.3).astype(int)
+    (columns,) = section(audit_page(pb.audit(y, np.full(400, 0.3))), "summary").blocks
+    assert isinstance(columns, Columns)
+    assert [block.kind for block in columns.left] == ["bars"]
+    assert [block.kind for block in columns.right] == ["table"]

@@ -267,3 +267,17 @@ def test_a_copy_that_was_not_installed_says_what_to_run(monkeypatch):
 
 def test_a_page_is_small():
     assert len(as_html(page("plain words"))) < 1_100_000
+
+
+def test_runs_of_blocks_that_fit_half_of_a_printed_page():
+    """Narrow tables, half figures with another one beside them, and text."""
+    narrow, wide = Table("", ("a",) * 4, ()), Table("", ("a",) * 5, ())
+    pair = [Figure(name, {(): Curve(name)}) for name in ("one", "two")]
+    blocks = [narrow, Words("text"), wide, *pair, wide, Figure("lone", {(): Curve("lone")})]
+    runs = Section("numbers", "Numbers", blocks).runs
+    assert runs == [
+        (True, blocks[:2]),
+        (False, [wide]),
+        (True, pair),
+        (False, blocks[5:]),
+    ]

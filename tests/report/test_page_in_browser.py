@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.image import imread
 
 from probaudit.audits.finding import Finding
 from probaudit.diagrams.palette import COLOURS as COLOUR_OF
+from probaudit.diagrams.picture import Picture
 from probaudit.report.page import (
     Columns,
     CommandLine,
@@ -218,7 +221,7 @@ def test_contents_show_where_the_reader_is(opened):
 
 def test_a_link_opens_a_folded_section(opened):
     page = opened.page
-    inside = page.locator("#folded .body")
+    inside = page.locator("#folded .narrow")
     assert not inside.is_visible()
     page.locator("nav a", has_text="Folded").click()
     assert inside.is_visible()
@@ -252,6 +255,59 @@ def test_nothing_is_wider_than_the_screen(browser, path, width):
 def test_a_wide_table_has_a_cue(opened):
     assert opened.page.locator("#wide .cue").is_visible()
     assert not opened.page.locator("#summary .cue").is_visible()
+
+
+@dataclass(frozen=True)
+class Square(Curve):
+    """A square diagram with a wide table."""
+
+    more: int = 0
+
+    def picture(self) -> Picture:
+        picture = super().picture()
+        return replace(picture, panels=(replace(picture.panels[0], square=True),))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        words = np.full(5, "12.3% to 45.6%", object)
+        return super().columns() | {f"column {k}": words for k in range(self.more)}
+
+
+def test_numbers_stand_beside_a_large_chart_or_below_it(browser, tmp_path):
+    """A table that fits beside the chart is open there; another one is closed, and opens below."""
+    figures = [
+        Figure("few", {(): Square("few")}, large=True),
+        Figure("many", {(): Square("many", 5)}, large=True),
+    ]
+    path = tmp_path / "page.html"
+    sections = [Section("charts", "Charts", figures)]
+    path.write_text(as_html(Page("Charts", "", "Charts.", "note", sections)), "utf-8")
+    opened = Opened(browser, path, viewport={"width": 1280, "height": 900})
+    few, many = (opened.page.locator(f"#{name} .numbers") for name in ("few", "many"))
+    assert few.locator("table").is_visible()
+    assert not many.locator("table").is_visible()
+    many.locator("summary").click()
+    for numbers, name in ((few, "few"), (many, "many")):
+        chart = opened.page.locator(f"#{name} .chart").bounding_box()
+        box = numbers.bounding_box()
+        assert (box["x"] > chart["x"] + chart["width"]) == (name == "few")
+        assert (box["y"] >= chart["y"] + chart["height"]) == (name == "many")
+        assert numbers.locator(".scroll").evaluate("e => e.scrollWidth - e.clientWidth") <= 1
+    assert opened.said == []
+    opened.page.context.close()
+    phone = Opened(browser, path, viewport=PHONE)
+    assert not phone.page.locator("table").first.is_visible()
+    phone.page.locator("#many .numbers summary").click()
+    sync_api.expect(phone.page.locator("#many .numbers")).to_have_class(re.compile("cut"))
+    phone.page.context.close()
+
+
+def test_long_lines_of_code_go_on_indented(browser, path):
+    phone = Opened(browser, path, viewport={"width": 220, "height": 800})
+    line = phone.page.locator(".command .line").first
+    first, *others = line.locator("span").evaluate_all("all => all.map(e => e.offsetLeft)")
+    assert line.bounding_box()["height"] > 30  # it takes two lines
+    assert min(others) > first
+    phone.page.context.close()
 
 
 def test_bars_have_their_labels_inside_or_beside(opened):
@@ -293,28 +349,28 @@ def test_print_opens_folded_sections_and_hides_controls(opened):
     page = opened.page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    assert page.locator("#folded .body").is_visible()
+    assert page.locator("#folded .narrow").is_visible()
     for hidden in ("nav", "button", "select", ".numbers", ".export"):
         assert not any(found.is_visible() for found in page.locator(hidden).all())
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
-    assert not page.locator("#folded .body").is_visible()
+    assert not page.locator("#folded .narrow").is_visible()
 
 
 def test_print_opens_folded_sections_without_a_script(browser, path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(path.as_uri())
-    assert not page.locator("#folded .body p").is_visible()
+    assert not page.locator("#folded .narrow p").is_visible()
     page.emulate_media(media="print")
-    assert page.locator("#folded .body p").bounding_box()["height"] > 0
+    assert page.locator("#folded .narrow p").bounding_box()["height"] > 0
     context.close()
 
 
 def test_code_breaks_between_words_only(browser, path):
     phone = Opened(browser, path, viewport={"width": 320, "height": 800})
     heights = "words => words.map(word => word.offsetHeight)"
-    words = phone.page.locator(".command code span")
+    words = phone.page.locator(".command .line span")
     assert words.count() == 6
     assert max(words.evaluate_all(heights)) < 30
 

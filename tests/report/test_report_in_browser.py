@@ -94,11 +94,31 @@ def test_every_chart_has_a_description_and_a_table(opened):
         assert figure.locator("details tbody tr").count() >= 1
 
 
-def test_numbers_stand_beside_a_large_chart(browser, report):
-    for width, shown in ((1280, True), (390, False)):
-        opened = Opened(browser, report, viewport={"width": width, "height": 900})
-        assert opened.page.locator("#reliability tbody").is_visible() == shown
-        opened.page.context.close()
+CLIPPED = """[...document.querySelectorAll("main *")].filter(e => {
+    if (e.closest("svg, .hidden") || !e.checkVisibility()) return false;
+    const style = getComputedStyle(e);
+    if (e.scrollWidth <= e.clientWidth + 1 || !e.clientWidth) return false;
+    if (style.overflowX === "visible") return false;
+    const cue = e.closest(".table")?.querySelector(".cue");
+    return cue ? cue.hidden : !e.closest(".numbers.cut");
+}).map(e => `${e.closest("figure, section").id} ${e.className}`)"""
+BEYOND = """width => [...document.querySelectorAll("main *")]
+    .filter(e => e.checkVisibility() && !e.closest(".scroll, .hidden, svg"))
+    .filter(e => e.getBoundingClientRect().right > width + 1)
+    .map(e => `${e.tagName} ${e.className}`)"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
+def test_nothing_is_cut_off_without_a_cue(browser, report, width):
+    """Also of tables that are folded at first."""
+    opened = Opened(browser, report, viewport={"width": width, "height": 900})
+    page = opened.page
+    page.evaluate("document.querySelectorAll('.fold, .numbers').forEach(e => e.open = true)")
+    page.wait_for_timeout(300)
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(BEYOND, width) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.context.close()
 
 
 def test_controls_change_the_chart_and_its_table(opened):
@@ -181,6 +201,56 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser, report):
         assert chart.evaluate("e => e.scrollWidth - e.clientWidth") <= 1
     assert phone.scale() > 0.97  # labels keep their size
     assert phone.said == []
+
+
+def test_a_phone_has_room_for_a_finger(browser, report):
+    phone = Opened(browser, report, viewport={"width": 390, "height": 844})
+    phone.page.evaluate(
+        "document.querySelectorAll('.fold, .numbers, nav details').forEach(e => e.open = true)"
+    )
+    targets = phone.page.locator("button, select, summary, nav a, input").all()
+    small = [
+        one.evaluate("e => e.outerHTML")
+        for one in targets
+        if one.is_visible() and one.bounding_box()["height"] < 40
+    ]
+    assert small == []
+    buttons = [one.bounding_box()["y"] for one in phone.page.locator(".top button").all()]
+    assert len(set(buttons)) == 1  # in one row
+
+
+def test_the_command_is_on_the_first_screen(browser, report):
+    opened = Opened(browser, report, viewport={"width": 1280, "height": 800})
+    for part in (
+        ".grade",
+        ".headline",
+        "#before-after .chart",
+        ".bars",
+        "#summary table",
+        ".command",
+    ):
+        box = opened.page.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= 800, part
+
+
+PAPER_HEIGHT = (297 - 22) / 25.4 * 96  # px of the content of a page
+BLOCKS = """() => matchMedia("print").addEventListener("change", (print) => {
+  if (print.matches) window.blocks = [...document.querySelectorAll("figure, .columns")]
+    .filter((block) => block.checkVisibility())
+    .map((block) => [block.id || block.className, block.getBoundingClientRect().height]);
+})"""
+
+
+def test_no_block_takes_half_of_a_printed_page(opened):
+    """What is kept together on paper is low, so that pages are full."""
+    opened.page.evaluate(BLOCKS)
+    opened.page.pdf(format="A4", prefer_css_page_size=True)
+    blocks = opened.page.evaluate("window.blocks")
+    assert len(blocks) > 8
+    assert [name for name, height in blocks if height > 0.45 * PAPER_HEIGHT] == []
+    assert [
+        name for name, height in blocks if height > 0.4 * PAPER_HEIGHT and "columns" not in name
+    ] == []
 
 
 ON_PAPER = """() => matchMedia("print").addEventListener("change", (print) => {

@@ -71,7 +71,7 @@ def is_at(opened: Opened, audit: pb.Audit, percent: int) -> None:
     assert opened.page.locator("#threshold output").inner_text() == f"{percent}%"
     assert opened.page.locator(WORDS).inner_text().split() == f"{here.words} {here.label}".split()
     assert opened.page.locator(RANGE).get_attribute("aria-valuetext") == here.label
-    assert shown(opened) == [list(row) for row in here.cells]
+    assert shown(opened) == [list(row) for row in zip(*here.cells, strict=True)]
     for name in ("risk", "net-benefit"):
         assert marker(opened, name) == pytest.approx(percent / 100)
 

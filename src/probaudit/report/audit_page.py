@@ -135,18 +135,24 @@ def _summary(audit: Audit) -> Section:
     diagram = BeforeAfter.of_grids(
         before, None if best is None else best.grid, event=judged_words(audit)
     )
-    right: list[Block] = []
-    if (bars := summary.loss_bars(audit)) is not None:
-        right.append(bars)
-    right.append(_summary_table(audit))
-    if fit := summary.command(audit, audit.spelling):
-        steps = (fit, summary.next_command(audit, audit.spelling))
-        both = "\n".join(map(summary.in_lines, steps))
-        right.append(CommandLine(both, "Do this: fit, then apply to new rows"))
-    if not diagram.curved:
-        return Section("summary", "Summary", right, headed=False)
-    columns = Columns([Figure("before-after", {(): diagram}, large=True)], right)
-    return Section("summary", "Summary", [columns], headed=False)
+    loss = summary.loss_bars(audit)
+    bars: list[Block] = [] if loss is None else [loss]
+    table, steps = _summary_table(audit), _steps(audit)
+    columns = Columns([*bars, *steps], [table], wide_left=True)
+    if diagram.curved:
+        columns = Columns(
+            [Figure("before-after", {(): diagram}, large=True)], [*bars, table, *steps]
+        )
+    return Section("summary", "Summary", [columns if columns.left else table], headed=False)
+
+
+def _steps(audit: Audit) -> list[Block]:
+    """The commands that fit the recommended calibrator and apply it."""
+    fit = summary.command(audit, audit.spelling)
+    if not fit:
+        return []
+    both = map(summary.in_lines, (fit, summary.next_command(audit, audit.spelling)))
+    return [CommandLine("\n".join(both), "Do this: fit, then apply to new rows")]
 
 
 def _summary_table(audit: Audit) -> Table:

@@ -62,20 +62,23 @@
     const found = structuredClone(spec);
     unpack(found);
     const panels = found.concat || [found];
-    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
+    const most = Math.max(1, Math.floor(room / 165)); // columns
+    const four = panels.length === 4 && found.columns === 3; // 4 or 2 beside each other, not 3 and 1
+    const columns = !found.concat ? 1 : Math.min(most, !four ? found.columns : most < 4 ? 2 : 4);
     const widest = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
-    const beside = Math.min(found.usermeta.beside, Math.round(room * 0.45)); // long names are cut off
-    const small = printing && large !== "large" && panels[0].height === panels[0].width;
-    const limit = !small ? Infinity : columns > 1 ? 135 : 215;
+    const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
+    // px on paper, where a chart takes at most a third of the page
+    const squares = printing && panels[0].height === panels[0].width;
+    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 160 : 240;
     const { after } = found.usermeta; // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
       const square = panel.height === panel.width;
-      const most = square || large === "large" ? 2 : printing ? 0.85 : 1.35;
-      panel.height = Math.round(panel.height * Math.min(most, Math.max(square ? 0.5 : 0.75, ratio)));
-      if (categories) panel.height = Math.round(categories.length * line(categories.length));
+      const highest = square || large === "large" ? 2 : printing ? 0.5 : 1.35;
+      panel.height = Math.round(panel.height * Math.min(highest, Math.max(printing ? 0.4 : square ? 0.5 : 0.75, ratio)));
+      if (categories) panel.height = Math.round(categories.length * Math.min(line(categories.length), panels.length > 2 ? 22 : Infinity));
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
@@ -97,7 +100,7 @@
         const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
         named.legend.labelLimit = across - 30;
-        if (printing && large === "large") Object.assign(named.legend, { orient: "right", columns: 1 });
+        if (printing && (large === "large" || columns === 3)) Object.assign(named.legend, { orient: "right", columns: 1 });
       });
     });
     if (found.concat) found.columns = columns;
@@ -115,7 +118,7 @@
 
   // Lines are close on paper, and fill the height of a diagram that stands beside them.
   const lineOf = (figure) => (count) => {
-    if (printing) return 21;
+    if (printing) return Math.max(13, Math.min(15, 210 / count));
     return figure.dataset.opens && !narrow.matches ? Math.max(26, Math.min(44, 460 / count)) : 26;
   };
 
@@ -312,7 +315,8 @@
     const cells = every(".result tbody tr", block).map((row) => every("td", row));
     const [words, label] = every(".happens > *", block);
 
-    const outputs = every(".result thead th", block).slice(1).map((cell) => cell.textContent);
+    const outputs = every(".result tbody th", block).map((cell) => cell.textContent);
+    block.querySelector(".result table").style.setProperty("--measures", cells[0].length + 1);
     const rows = positions.flatMap((at) =>
       outputs.map((name, j) => [`${at.percent}%`, `${at.ratio}`, name, ...at.cells.map((cell) => cell[j])]));
     block.querySelector(".numbers tbody").append(...rows.map(([first, ...others]) => {
@@ -330,7 +334,7 @@
       label.textContent = now.label;
       words.textContent = now.words;
       if (!typing) ratio.value = now.ratio;
-      cells.forEach((row, i) => row.forEach((cell, j) => (cell.textContent = now.cells[i][j])));
+      cells.forEach((row, j) => row.forEach((cell, i) => (cell.textContent = now.cells[i][j])));
       Object.keys(places).forEach((name) => {
         markers[name] = places[name][place];
         const drawn = document.getElementById(name).drawn;
@@ -418,16 +422,31 @@
         labels[i].classList.toggle("fits", fits);
       });
     });
+    // a table that does not fit beside its chart stands below it
+    every(".large > .numbers[open]").forEach((numbers) => {
+      numbers.classList.remove("below");
+      numbers.classList.toggle("below", overflows(numbers.querySelector(".scroll")));
+    });
     every(".table").forEach((table) => {
-      const scroll = table.querySelector(".scroll");
-      table.querySelector(".cue").hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
+      table.querySelector(".cue").hidden = !overflows(table.querySelector(".scroll"));
+    });
+    every("figure > .numbers[open]").forEach((numbers) => {
+      numbers.classList.toggle("cut", overflows(numbers.querySelector(".scroll")));
     });
   };
+  const overflows = (scroll) => scroll.scrollWidth > scroll.clientWidth + 1;
 
-  // Lines of code break between words, not at hyphens; a long path breaks after a slash.
+  // Lines of code break between words, not at hyphens; a long path breaks after a slash. What goes on
+  // in the next line is indented.
   every("code").forEach((code) => {
-    const parts = code.textContent.split(/(\s+|(?<=\/))/).filter(Boolean);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+    const words = (text) => text.split(/(\s+|(?<=\/))/).filter(Boolean).map((part) => (part.trim() ? created("span", part) : part));
+    const line = (text) => {
+      const found = created("span", "", { className: "line" });
+      found.append(...words(text));
+      return found;
+    };
+    const whole = code.textContent;
+    code.replaceChildren(...(code.matches("pre > code") ? whole.split(/(?<=\n)/).map(line) : words(whole)));
   });
 
   const resized = new ResizeObserver((entries) => {
@@ -442,7 +461,11 @@
   // numbers that have room beside a square chart, or below a few classes
   const withRoom = (numbers) =>
     numbers.matches(".large > *") || (numbers.matches("[data-opens] > *") && every("tbody tr", numbers).length <= 8);
-  every(".body > figure > .numbers").filter(withRoom).forEach((numbers) => (numbers.open = !narrow.matches));
+  const opening = every(".body > figure > .numbers").filter(withRoom);
+  opening.forEach((numbers) => (numbers.open = !narrow.matches));
+  arrange();
+  opening.forEach((numbers) => (numbers.open &&= !numbers.matches(".below")));
+  document.addEventListener("toggle", arrange, true);
   every("figure[data-opens]").forEach((figure) =>
     figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
   );
@@ -458,11 +481,12 @@
   // browser waits for promises that are settled at once, as those of drawing are, before it prints.
   const widths = {
     ".wide-left figure": 405,
-    ".columns figure": 340,
-    "[data-opens]": 690,
-    ".half": 330,
-    ".large": 500,
-    figure: 690,
+    ".columns figure": 300,
+    ".fold .half": 335,
+    ".large": 440,
+    ".whole": 690,
+    ".half:not([data-opens])": 335,
+    figure: 540,
   };
   const onPaper = (figure) => widths[Object.keys(widths).find((kind) => figure.matches(kind))];
   const redraw = async (width) => {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_TABLE_ROWS = 200
 MARKED = "The vertical line is the chosen threshold."
+NARROW_TABLE = 4  # columns of a table that fits half of a printed page
 LEAST_EXCESS = 0.005  # of a bar over the base-rate forecast, to be marked as clipped
 PALETTE = {*SERIES, *COLOURS.values()}
 BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
@@ -294,6 +296,21 @@ class Section:
                 found.add(waiting)
             waiting = block.name if isinstance(block, Figure) and half and not waiting else ""
         return found | ({waiting} - {""})
+
+    @property
+    def runs(self) -> list[tuple[bool, list[Block | Columns]]]:
+        """Consecutive blocks that fit half of the width of a printed page, and those that do
+        not."""
+        return [
+            (narrow, list(run)) for narrow, run in itertools.groupby(self.blocks, self._is_narrow)
+        ]
+
+    def _is_narrow(self, block: Block | Columns) -> bool:
+        if isinstance(block, Table):
+            return len(block.headers) <= NARROW_TABLE
+        if isinstance(block, Figure):
+            return block.half and block.name not in self.lone
+        return isinstance(block, Words | FindingList | Facts)
 
 
 @dataclass(frozen=True)
