@@ -102,14 +102,14 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         sections,
         grade=found.words,
         lead=found.sentence,
-        term=_recommended_term(audit),
+        term=_selected_term(audit),
         markdown=summary.as_markdown(audit, title, facts(audit), audit.spelling),
     )
 
 
-def _recommended_term(audit: Audit) -> tuple[str, str] | None:
-    """The recommended calibrator and what it does, for a tooltip in the sentence."""
-    best = audit.recommended
+def _selected_term(audit: Audit) -> tuple[str, str] | None:
+    """The selected calibrator and what it does, for a tooltip in the sentence."""
+    best = audit.selected
     return None if best is None or best.name == "identity" else (best.title, best.gloss)
 
 
@@ -409,27 +409,36 @@ def _repairs(audit: Audit) -> Section | None:
         )
         for repair in ordered
     ]
-    usable = audit.grade != "do_not_use"
-    marked = [k for k, repair in enumerate(ordered) if repair.recommended and usable]
-    caption = "Cross-validated, the lowest log loss first"
-    caption += ". Bold: recommended" if marked else ""
-    if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
-        caption += "; its gain is corrected for having been chosen"
+    marked = [k for k, repair in enumerate(ordered) if repair.recommended]
+    caption = "Scores of each calibrator, the lowest log loss first."
+    caption += " The recommended one is in bold." if marked else ""
+    if len(ordered) > 2 and any(one.selected and one.name != "identity" for one in ordered):
+        caption += " The gain of the one selected is corrected for the choice."
     if any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (
-            ". Worse than the best: the 95% interval of the paired difference in log loss is "
-            "above 0; tied: it includes 0"
+            " A calibrator is worse than the best if the 95% interval of the paired difference in "
+            "log loss is above 0, and tied if it includes 0."
         )
     tips = {one.title: one.gloss for one in ordered}
     table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
-    lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     best = ordered[marked[0]].title if marked else ""
-    if best and ordered[marked[0]].name != "identity":
-        lead += f" Recommended: {best} ({tips[best]})."
+    lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
     gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
     figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
     return Section("repairs", "Repairs", [*figures, table], lead)
+
+
+def _repair_words(audit: Audit) -> str:
+    """Which calibrator to use, if any."""
+    best = audit.recommended
+    if best is None:
+        if audit.grade == "cannot_tell":
+            return "No calibrator is recommended, because these rows cannot tell which one helps."
+        return "No calibrator is recommended, because none makes these probabilities useful."
+    if best.name == "identity":
+        return "No calibrator is needed."
+    return f"Use {best.title}: {best.gloss}."
 
 
 def _methods(audit: Audit) -> Section:

@@ -99,13 +99,13 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """The share of the log loss that the recommended calibrator removes."""
-    text, best = Text(), audit.recommended
+    """The share of the log loss that the selected calibrator removes."""
+    text, best = Text(), audit.selected
     if best is not None and best.name != "identity" and math.isfinite(best.gain):
         text.append("calibration loss  ").append(percent(best.gain), "bold").append(
             f" of the log loss ({share_interval(best.gain)}), "
         )
-        text.append(f"removable by {best.title}, out of fold")
+        text.append(f"removed by {best.title} in cross-validation")
         text.append("; see below for other calibrators" if len(audit.repairs) > 2 else "")
     return text
 
@@ -171,7 +171,7 @@ def group_words(audit: Audit) -> list[str]:
 def repairs(audit: Audit) -> Table:
     """The scores after each calibrator; a star marks the recommended one."""
     table = NumberTable(
-        "repair, out of fold", "log loss", "Brier", "ECE", "accuracy", "gain", "95% interval"
+        "repair, cross-validated", "log loss", "Brier", "ECE", "accuracy", "gain", "95% interval"
     )
     for repair in audit.repairs:
         gain, mark = repair.gain, "*" if repair.recommended else " "
@@ -299,7 +299,7 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
         if found.calibrator
         else "calibration: the debiased error; outputs were not recalibrated"
     ]
-    best = audit.recommended
+    best = audit.selected
     if best is not None and best.corrects_groups:
         words.append(
             f"{best.title} uses groups or features, so it also removes differences between groups; "

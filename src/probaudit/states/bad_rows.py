@@ -50,8 +50,13 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
                 "a label that is a number must be the position of its class, from 0 "
                 f"({classes[0]!r}) to {len(classes) - 1} ({classes[-1]!r})"
             )
-        way_out = () if missing else label_hint(block.raw_labels, label, classes)
-        return InputError(name("y"), words, shown, row=row, way_out=way_out)
+        return InputError(
+            name("y"),
+            words,
+            shown,
+            row=row,
+            way_out=() if missing else label_hint(block.raw_labels, label, classes),
+        )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"
         return InputError(name("sample_weight"), rule, f"{block.weights[index]}", row=row)
