@@ -619,7 +619,7 @@ def test_one_calibrator_without_gain_does_not_rule_out_others(wavy, world):
     said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
     assert said.text.startswith("Miscalibration costs")
     assert (
-        f"by {alone.recommended.title}, out of fold; see below for other calibrators"
+        f"by {alone.recommended.title} in cross-validation; see below for other calibrators"
         in " ".join(compared.to_text().split())
     )
     found = pb.audit(world.y, world.cal)
@@ -705,10 +705,10 @@ def test_few_rows_do_not_show_that_a_model_is_hardly_better(world):
     rng = np.random.default_rng(0)
     few = pb.audit(world.y[:12], np.clip(world.cal[:12, 1] + rng.normal(0, 0.4, 12), 0.05, 0.95))
     assert few.grade == "cannot_tell"
-    assert few.decision.sentence.endswith("not clearly better than the base-rate forecast.")
+    assert few.decision.sentence.endswith("are better than the base-rate forecast.")
     many = pb.audit(rng.integers(0, 2, 5000), np.full(5000, 0.5) + rng.normal(0, 0.01, 5000))
     assert many.grade == "do_not_use"
-    assert "Not better than the base-rate forecast" in many.decision.sentence
+    assert "No better than the base-rate forecast" in many.decision.sentence
     assert "Only 1 row:" in pb.audit([1], [0.4]).verdict
 
 

@@ -39,7 +39,7 @@ def test_forecasts_that_are_not_better_than_the_base_rate():
         found = pb.audit(y, p, repair="compare")
         assert found.grade == "do_not_use"
         constant = len(set(p)) == 1
-        why = "Every row has the same" if constant else "Not better than the base-rate forecast"
+        why = "Every row has the same" if constant else "No better than the base-rate forecast"
         assert why in found.decision.sentence
         assert not constant or "the model's own outputs" in found.decision.sentence
     assert pb.audit(y[:80], np.full(80, 0.4)).grade != "use"

@@ -295,7 +295,7 @@ def test_the_page_explains_why_two_miscalibration_numbers_differ(found):
     best = found.recommended
     low, high = best.gain.interval
     assert (
-        f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removable by {best.title}"
+        f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removed by {best.title}"
         in shown
     )
     why = "removes in cross-validation, plus the calibration error that remains"

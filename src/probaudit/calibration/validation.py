@@ -417,6 +417,9 @@ def observed_rate(event: EventTable) -> Estimate:
 def mean_predicted(event: EventTable) -> Estimate:
     centred = np.broadcast_to((event.p - event.predicted)[:, None], event.share.shape)
     words, rows = "mean probability of the event", event.effective_rows
+    if event.constant:  # no sampling error
+        p = event.predicted
+        return Estimate(p, low=p, high=p, n=event.n, definition=words)
     return bounded_estimate(event, event.predicted, centred, words, rows=rows)
 
 
