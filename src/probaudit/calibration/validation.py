@@ -391,8 +391,8 @@ def halved(score: Estimate) -> Estimate:
 
 
 def event_brier(event: EventTable) -> tuple[Estimate, Estimate]:
-    """Brier score and skill score of one of several classes. The base rate is the best constant
-    forecast, so its own change with the rows has no first-order effect."""
+    """Brier score and skill score of one of several classes. The base rate is the best
+    constant, so its own change with the rows has no first-order effect."""
     loss = np.column_stack([event.p**2, (1 - event.p) ** 2])
     naive_loss = np.array([event.rate**2, (1 - event.rate) ** 2])
     value, naive = float((event.share * loss).sum()), event.rate * (1 - event.rate)
