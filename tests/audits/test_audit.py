@@ -498,7 +498,7 @@ def test_a_test_without_power_is_not_good_news(world):
         f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance"
     )
     assert few.level == "note"
-    assert "there are too few rows" in few.text
+    assert "Too few rows to detect miscalibration" in few.text
     found = pb.audit(world.y, world.cal, repair=False)
     ece = found.errors[0]
     ece = replace(ece, test=replace(ece.test, p_value=0.03, null_mean=0.0))
@@ -528,7 +528,7 @@ def test_two_rows_are_undecided():
     found = pb.audit(y, p, repair=False)
     assert rules(found)["against_class_frequencies"] == "good"
     assert found.grade == "cannot_tell"
-    assert "60 rows could not detect a miscalibration" in found.decision.sentence
+    assert "60 rows are too few to detect a gain" in found.decision.sentence
 
 
 def test_the_headline_uses_every_test(world):
