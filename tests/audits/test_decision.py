@@ -54,7 +54,7 @@ def test_reversed_probabilities_are_not_recalibrated():
 def test_material_is_an_option(tmp_path):
     y, p = world(6000, 1.25)
     found = pb.audit(y, p)
-    gain = float(found.recommended.gain)
+    gain = float(found.selected.gain)
     assert 0.003 < gain < 0.05
     assert pb.audit(y, p, material=gain * 0.9).grade == "recalibrate"
     assert pb.audit(y, p, material=min(0.9, gain * 1.5)).grade == "use"
@@ -75,7 +75,7 @@ def test_material_is_an_option(tmp_path):
 def test_the_headline_grades_the_gain(factor, how):
     """The limits are those of docs/verdict.md."""
     found = pb.audit(*world(6000, factor))
-    gain = float(found.recommended.gain)
+    gain = float(found.selected.gain)
     limits = {"slightly": (0.0, 0.1), "clearly": (0.1, 0.3), "badly": (0.3, 1.0)}
     low, high = limits[how]
     assert low <= gain < high
@@ -110,7 +110,7 @@ def test_so_many_rows_detect_a_material_gain():
     more; with a sixth of them, rarely."""
     factor = 1.32
     big = pb.audit(*world(200_000, factor, 99))
-    share = float(big.recommended.gain)
+    share = float(big.selected.gain)
     needed = pb.audit(*world(3000, factor), material=share).decision.rows_needed
     detected = {}
     for n in (needed, needed // 6):

@@ -209,7 +209,7 @@ def test_numbers_as_groups_are_repaired_and_found_in_the_budget():
     right = rng.random(6000) < np.clip(score - 0.3 * (area < 600), 0, 1)
     rows = pb.Predictions.from_confidence(score, right, columns={"area": area})
     found = pb.audit(rows, regions=["area"], repair="compare")
-    best = next(repair for repair in found.repairs if repair.recommended)
+    best = next(repair for repair in found.repairs if repair.selected)
     assert "group" in best.title or best.name == "multicalibration"
     assert best.gain.low > 0.03
     # the repair removes what differs between groups; without it, the budget finds them
