@@ -501,7 +501,7 @@ def test_a_test_without_power_is_not_good_news(world):
         f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance"
     )
     assert few.level == "note"
-    assert "there are too few rows" in few.text
+    assert "Too few rows to detect miscalibration" in few.text
     found = pb.audit(world.y, world.cal, repair=False)
     ece = found.errors[0]
     ece = replace(ece, test=replace(ece.test, p_value=0.03, null_mean=0.0))
@@ -531,7 +531,7 @@ def test_two_rows_are_undecided():
     found = pb.audit(y, p, repair=False)
     assert rules(found)["against_class_frequencies"] == "good"
     assert found.grade == "cannot_tell"
-    assert "60 rows could not detect a miscalibration" in found.decision.sentence
+    assert "60 rows are too few to detect a gain" in found.decision.sentence
 
 
 def test_the_headline_uses_every_test(world):
@@ -622,7 +622,7 @@ def test_one_calibrator_without_gain_does_not_rule_out_others(wavy, world):
     said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
     assert said.text.startswith("Miscalibration costs")
     assert (
-        f"by {alone.recommended.title}, out of fold; see below for other calibrators"
+        f"by {alone.recommended.title} in cross-validation; see below for other calibrators"
         in " ".join(compared.to_text().split())
     )
     found = pb.audit(world.y, world.cal)
@@ -708,17 +708,18 @@ def test_few_rows_do_not_show_that_a_model_is_hardly_better(world):
     rng = np.random.default_rng(0)
     few = pb.audit(world.y[:12], np.clip(world.cal[:12, 1] + rng.normal(0, 0.4, 12), 0.05, 0.95))
     assert few.grade == "cannot_tell"
-    assert few.decision.sentence.endswith("not clearly better than the base-rate forecast.")
+    assert few.decision.sentence.endswith("are better than the base-rate forecast.")
     many = pb.audit(rng.integers(0, 2, 5000), np.full(5000, 0.5) + rng.normal(0, 0.01, 5000))
     assert many.grade == "do_not_use"
-    assert "Not better than the base-rate forecast" in many.decision.sentence
+    assert "No better than the base-rate forecast" in many.decision.sentence
     assert "Only 1 row:" in pb.audit([1], [0.4]).verdict
 
 
 def test_no_calibrator_is_recommended_where_none_helps():
     world = simulate.gaussian_posteriors(800, 2, seed=1)
     audit = pb.audit(world.y, world.cal, repair="compare")
-    assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
+    assert audit.selected.name == "identity"
+    assert audit.recommended is None or audit.recommended.name == "identity"
     finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
     assert finding.level in ("good", "note")
     assert "calibrators helps. The best, " in finding.text

@@ -39,7 +39,7 @@ def test_forecasts_that_are_not_better_than_the_base_rate():
         found = pb.audit(y, p, repair="compare")
         assert found.grade == "do_not_use"
         constant = len(set(p)) == 1
-        why = "Every row has the same" if constant else "Not better than the base-rate forecast"
+        why = "Every row has the same" if constant else "No better than the base-rate forecast"
         assert why in found.decision.sentence
         assert not constant or "the model's own outputs" in found.decision.sentence
     assert pb.audit(y[:80], np.full(80, 0.4)).grade != "use"
@@ -54,7 +54,7 @@ def test_reversed_probabilities_are_not_recalibrated():
 def test_material_is_an_option(tmp_path):
     y, p = world(6000, 1.25)
     found = pb.audit(y, p)
-    gain = float(found.recommended.gain)
+    gain = float(found.selected.gain)
     assert 0.003 < gain < 0.05
     assert pb.audit(y, p, material=gain * 0.9).grade == "recalibrate"
     assert pb.audit(y, p, material=min(0.9, gain * 1.5)).grade == "use"
@@ -75,7 +75,7 @@ def test_material_is_an_option(tmp_path):
 def test_the_headline_grades_the_gain(factor, how):
     """The limits are those of docs/verdict.md."""
     found = pb.audit(*world(6000, factor))
-    gain = float(found.recommended.gain)
+    gain = float(found.selected.gain)
     limits = {"slightly": (0.0, 0.1), "clearly": (0.1, 0.3), "badly": (0.3, 1.0)}
     low, high = limits[how]
     assert low <= gain < high
@@ -110,7 +110,7 @@ def test_so_many_rows_detect_a_material_gain():
     more; with a sixth of them, rarely."""
     factor = 1.32
     big = pb.audit(*world(200_000, factor, 99))
-    share = float(big.recommended.gain)
+    share = float(big.selected.gain)
     needed = pb.audit(*world(3000, factor), material=share).decision.rows_needed
     detected = {}
     for n in (needed, needed // 6):

@@ -209,7 +209,7 @@ def test_numbers_as_groups_are_repaired_and_found_in_the_budget():
     right = rng.random(6000) < np.clip(score - 0.3 * (area < 600), 0, 1)
     rows = pb.Predictions.from_confidence(score, right, columns={"area": area})
     found = pb.audit(rows, regions=["area"], repair="compare")
-    best = next(repair for repair in found.repairs if repair.recommended)
+    best = next(repair for repair in found.repairs if repair.selected)
     assert "group" in best.title or best.name == "multicalibration"
     assert best.gain.low > 0.03
     # the repair removes what differs between groups; without it, the budget finds them
@@ -218,3 +218,19 @@ def test_numbers_as_groups_are_repaired_and_found_in_the_budget():
     assert plain.budget.grouping.low > 0
     (advice,) = (f.advice_text(COMMANDS) for f in plain.findings if f.rule == "miscalibrated_group")
     assert "--groups area" in advice
+
+
+def test_measures_of_a_constant_output_are_exact_or_undefined():
+    y = np.random.default_rng(0).random(400) < 0.3
+    found = pb.validation_table(y, np.full(400, 0.25)).overall
+    assert found.predicted.interval == (0.25, 0.25)
+    assert found.auc.interval == (0.5, 0.5)
+    assert np.isnan(found.slope)
+    assert found.gap.low < found.gap < found.gap.high
+    few = pb.validation_table(y[:20], np.full(20, 0.25)).overall
+    assert few.predicted.low < 0.25 < few.predicted.high
+    shown = " ".join(pb.audit(y, np.full(400, 0.25)).to_text().split())
+    assert "mean predicted probability 0.2500 exact" in shown
+    assert "the AUC is 0.5 by definition, and slope and intercept are undefined" in shown
+    varied = np.where(np.arange(400) % 2, 0.2, 0.4)
+    assert "by definition" not in pb.audit(y, varied, repair=False).to_text()

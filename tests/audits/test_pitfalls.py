@@ -228,7 +228,7 @@ def test_a_large_error_is_not_called_small():
     assert "The ECE is small" in found(audit)["low_error_high_loss"].text
     few = SimpleNamespace(
         ece=SimpleNamespace(estimate=0.09, p_value=0.3),
-        recommended=SimpleNamespace(title="x", gain=pb.Estimate(0.1, low=0.05, high=0.15)),
+        selected=SimpleNamespace(title="x", gain=pb.Estimate(0.1, low=0.05, high=0.15)),
         pairs=False,
         event=None,
     )

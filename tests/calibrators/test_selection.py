@@ -385,7 +385,7 @@ def test_audit_budget_and_selection_agree():
         rows = pb.Predictions(world.y, getattr(world, outputs))
         choice = select_calibrator(rows)
         audit = pb.audit(rows, repair="compare")
-        (repair,) = [repair for repair in audit.repairs if repair.recommended]
+        (repair,) = [repair for repair in audit.repairs if repair.selected]
         assert repair.name == choice.chosen
         assert float(repair.gain) == pytest.approx(float(choice.gain), abs=1e-9)
         assert repair.title == choice.calibrator.words()

@@ -542,3 +542,21 @@ def test_apply_refuses_what_it_does_not_use(tmp_path, saved):
         done = run("apply", saved, tmp_path / "x.csv", option, "p_0", "-o", tmp_path / "out.csv")
         assert done.exit_code == 2
         assert f"`{option}`" in done.output
+
+
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [
+        (3, "No calibrator helps: the saved one changes nothing"),
+        (8, "Not a clear gain: the interval includes 0. Collect more rows before you use it"),
+    ],
+)
+def test_a_gain_that_is_not_clear_is_no_advice(tmp_path, seed, words):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.05, 0.95, 60)
+    y = (rng.random(60) < p**1.5).astype(int)
+    pd.DataFrame({"label": y, "p": p}).to_csv(tmp_path / "few.csv", index=False)
+    outputs = ["--probs", "p", "-o", tmp_path / "c.json"]
+    result = run("calibrate", tmp_path / "few.csv", *outputs)
+    assert result.exit_code == 0, result.output
+    assert words in " ".join(result.output.split())

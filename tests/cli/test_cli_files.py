@@ -223,3 +223,41 @@ def test_text_that_an_npz_file_cannot_hold(tmp_path):
     assert result.exit_code == 2
     assert "`note`: an .npz file holds numbers, or text in every row (row 0: None)" in result.output
     assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "engine"),
+    [
+        *((suffix, engine) for suffix in ("csv", "parquet") for engine in ("memory", "stream")),
+        ("npz", "memory"),
+    ],
+)
+def test_labels_that_are_positions_of_named_classes(tmp_path, suffix, engine):
+    """As torchvision stores them: labels 0..K-1, names apart."""
+    path, options = tmp_path / f"a.{suffix}", ["--classes", "no,yes", "--engine", engine]
+    if suffix == "npz":
+        np.savez(path, label=WORLD.y, probs=WORLD.cal)
+        options += ["--probs", "probs"]
+    else:
+        (FRAME.to_csv if suffix == "csv" else FRAME.to_parquet)(path, index=False)
+    result = run("audit", path, *options, "--quiet", "--no-repair", "--json", "-")
+    assert result.exit_code == 0, result.output
+    expected = pb.log_score(WORLD.y, WORLD.cal)
+    found = json.loads(result.stdout)
+    assert found["estimates"]["log_score"]["value"] == pytest.approx(float(expected), rel=1e-12)
+    assert found["event"] == "yes"
+
+
+def test_names_of_columns_and_labels_that_are_positions(tmp_path):
+    frame = FRAME.rename(columns={"p_0": "p_no", "p_1": "p_yes"})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    result = run("audit", tmp_path / "a.csv")
+    assert "the classes in the order of the labels 0, 1, ..." in " ".join(result.output.split())
+    assert run("audit", tmp_path / "a.csv", "--classes", "no,yes", "--no-repair").exit_code == 0
+    outputs = ["--classes", "no,yes", "-o", tmp_path / "c.json", "--method", "temperature"]
+    assert run("calibrate", tmp_path / "a.csv", *outputs).exit_code == 0
+    applied = tmp_path / "out.parquet"
+    assert run("apply", tmp_path / "c.json", tmp_path / "a.csv", "-o", applied).exit_code == 0
+    names = ["--classes", "no,yes"]
+    assert run("check", applied, *names, "--max", "ece=0.9", "--no-repair").exit_code == 0
+    assert run("compare", tmp_path / "a.csv", applied, *names, "--no-repair").exit_code == 0

@@ -386,7 +386,7 @@ def test_use_none_that_is_no_better_than_the_base_rate():
     assert ratio == pytest.approx(np.log(2) / pb.Log().entropy(np.array([0.7, 0.3])))
     words = f"the best log loss, that of 'half', is {ratio:.2f} times as large."
     assert words in got.decision.sentence
-    assert "It predicts 50% on average, 30% happened." in got.decision.sentence
+    assert "It predicts 50% on average, and 30% happened." in got.decision.sentence
 
 
 def test_recalibration_may_change_the_order():

@@ -544,3 +544,68 @@ def test_clusters_are_one_value_for_each_row() -> None:
         "clusters",
         words="together with Predictions",
     )
+
+
+NAMES = ["cat", "dog", "owl"]
+
+
+@pytest.mark.parametrize("y", LABELS.values(), ids=LABELS)
+def test_labels_that_are_numbers_are_positions_of_named_classes(y):
+    rows = Predictions(y, P3, classes=NAMES)
+    assert rows.codes.tolist() == [0, 1, 2]
+    assert pb.log_score(rows) == pb.log_score(NAMES, P3, classes=NAMES)
+
+
+def test_booleans_are_positions_of_two_named_classes():
+    assert Predictions([True, False], P2[:2], classes=["no", "yes"]).codes.tolist() == [1, 0]
+
+
+def test_ignored_labels_are_no_positions():
+    rows = Predictions([2, 255, 0], P3, classes=NAMES, ignore_label=255)
+    assert rows.codes.tolist()[::2] == [2, 0]
+    assert pb.log_score(rows).n == 2
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "words"),
+    [
+        ([0, 3, 9], NAMES, "position of its class, from 0 ('cat') to 2 ('owl') (row 1: label 3)"),
+        ([0, -1, 9], NAMES, "To leave out and count rows with this label, pass `ignore_label=-1`"),
+        ([1, 3, 2], NAMES, "(row 1: label 3). If labels count from 1, subtract 1."),
+        (["cat", "1", "owl"], NAMES, "Convert labels to numbers"),
+        ([0, 1, 2], ["0", "1", "2"], "must be one of the classes '0', '1', '2' (row 0: label 0)"),
+        ([0, 1, 2], ["cat", "7", "owl"], "must be one of the classes 'cat', '7', 'owl'"),
+        ([0.0, np.nan, 2.0], NAMES, "'cat', 'dog', 'owl' (row 1: label is missing)"),
+    ],
+    ids=["too large", "negative", "from one", "text", "numbers as text", "one number", "missing"],
+)
+def test_labels_that_are_no_positions(y, classes, words):
+    with pytest.raises(InputError) as caught:
+        pb.log_score(y, P3, classes=classes)
+    assert words in str(caught.value)
+
+
+def test_positions_in_fits_and_states():
+    y = np.array([0, 1, 2] * 20)
+    P = np.tile(P3, (20, 1))
+    by_number = pb.calibrators.TemperatureScaling(classes=NAMES).fit(P, y)
+    by_name = pb.calibrators.TemperatureScaling(classes=NAMES).fit(P, np.array(NAMES)[y])
+    assert by_number.classes_.tolist() == NAMES
+    assert by_number.temperature_ == by_name.temperature_
+    state = pb.statistics(classes=NAMES, part=0).update(y, P)
+    named = pb.statistics(classes=NAMES, part=0).update(np.array(NAMES)[y], P)
+    assert state.to_bytes() == named.to_bytes()
+    with pytest.raises(InputError, match="must be one of `classes`"):
+        pb.calibrators.TemperatureScaling(classes=NAMES).fit(P, y + 1)
+
+
+def test_positions_of_models_whose_classes_have_different_orders():
+    rng = np.random.default_rng(0)
+    P, y = rng.dirichlet(np.ones(3), 200), rng.integers(0, 3, 200)
+    first = Predictions(y, P, classes=NAMES)
+    other = Predictions(2 - y, P[:, ::-1], classes=NAMES[::-1])
+    found = pb.compare({"a": first, "b": other}, repair=False)
+    assert found.estimates["a"]["log_score"] == found.estimates["b"]["log_score"]
+    wrong = Predictions(y, P[:, ::-1], classes=NAMES[::-1])
+    with pytest.raises(InputError, match="labels must equal those of 'a'"):
+        pb.compare({"a": first, "b": wrong}, repair=False)

@@ -178,10 +178,10 @@ def test_the_caption_of_a_grouping_diagram_counts_what_is_left_out(rows, region_
     missing = len(counts) - sum(len(mark.x) for mark in drawn)
     assert missing == (int(left_out.split()[-2]) if left_out else 0)
     assert len(marks(picture.panels[1], Bars)[0].left) == len(rows) - left_out.count("bin")
-    assert ("Not drawn" in picture.caption) == bool(left_out)
-    assert f"Not drawn: {left_out} of fewer than 10 rows." in picture.caption or not left_out
+    assert ("Left out" in picture.caption) == bool(left_out)
+    assert f"Left out: {left_out} of fewer than 10 rows." in picture.caption or not left_out
     assert ("imprecise" in picture.caption) == (max(region_rows) < 10)
-    assert "vertical lines are 95% intervals" in picture.caption
+    assert "Vertical lines are 95% intervals" in picture.caption
     many = replace(
         found,
         **{

@@ -313,7 +313,7 @@ def test_given_groups_are_not_called_regions():
     assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident")]
     assert "groups the model misjudges, by site" in audit.to_text()
     (finding,) = (finding for finding in audit.findings if finding.rule == "hidden_groups")
-    assert "know what sets these groups apart" in finding.advice[0]
+    assert "what sets these groups apart" in finding.advice[0]
     even = pb.simulate.unfair_groups(3000, {"a": 0.0, "b": 0.0})
     fair = pb.audit(
         even.y, even.scores, columns={"group": even.group}, regions=["group"], repair=False
@@ -351,7 +351,7 @@ def test_the_gain_is_the_share_that_the_budget_removes(found):
     best = found.recommended
     low, high = best.gain.interval
     assert (
-        f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removable by {best.title}"
+        f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removed by {best.title}"
         in shown
     )
     (columns,) = section(audit_page(found), "budget").blocks

@@ -165,16 +165,18 @@ def _repairs(
     rows: pb.Predictions,
     choices: dict[str, Any],
 ) -> None:
-    (best,) = (repair for repair in found["repairs"] if repair["recommended"])
+    (best,) = (repair for repair in found["repairs"] if repair["selected"])
     gain = best["gain"]["value"]
     table = next(
         block
         for block in blocks(page)
         if isinstance(block, Table) and block.headers[0] == "calibrator"
     )
-    assert len(table.marked) == (audit.grade != "do_not_use")
     marked = next(row for row in table.rows if row[0] == best["title"])
-    assert all(table.rows[place] == marked for place in table.marked)
+    advised = [repair["title"] for repair in found["repairs"] if repair["recommended"]]
+    assert [table.rows[place][0] for place in table.marked] == advised
+    assert len(advised) == (audit.grade in ("use", "recalibrate"))
+    assert audit.grade != "recalibrate" or advised == [best["title"]]
     if gain is not None:
         assert marked[table.headers.index("gain")] == percent(gain)
         assert percent(gain) in full
@@ -191,7 +193,7 @@ def _repairs(
 
 
 def _budget(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> None:
-    """The budget has the totals of the summary and the gain of the recommended calibrator."""
+    """The budget has the totals of the summary and the gain of the selected calibrator."""
     budget, shown = found["budget"], _section(page, "budget")
     (bars,) = (block for block in shown if isinstance(block, LossBars))
     (table,) = (block for block in shown if isinstance(block, Table))
@@ -211,7 +213,7 @@ def _budget(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> No
             assert printed == pytest.approx(_printed(whole[column]), abs=1e-9)
         words = [part.words.split()[0] for part in bars.bars[place].segments]
         assert sorted(words) == sorted(row[1] for row in parts if _printed(row[1]) > 0)
-    best = next((repair for repair in found["repairs"] if repair["recommended"]), None)
+    best = next((repair for repair in found["repairs"] if repair["selected"]), None)
     if best is None:
         return
     if best["name"] == "identity":

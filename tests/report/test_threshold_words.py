@@ -74,8 +74,8 @@ def test_answering_confident_rows():
         "errors predicted": "100",
         "accuracy of answers": "50.0%",
         "reviewed": "600",
-        "cost (an error: 1)": "500",
-        "cost / same decision for all": "100.0%",
+        "cost of errors and reviews": "500",
+        "share of the cost without probabilities": "100.0%",
     }
     assert found.words(1) == "The cost is 500 per 1,000 rows. Reviewing all rows costs as much."
 

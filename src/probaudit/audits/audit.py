@@ -42,7 +42,7 @@ from .estimates import (
 from .finding import Calls
 from .groups import group_errors
 from .lens_error import BINS, LensError
-from .repairs import Repair, compare_repairs, helps
+from .repairs import Repair, advised, compare_repairs, helps
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -227,16 +227,17 @@ def audit_evidence(
         material=material,
     )
     findings = judge(case)
+    decision = decide(case, findings)
     return Audit(
         estimates=estimates,
         errors=errors,
         findings=findings,
-        decision=decide(case, findings),
+        decision=decision,
         evidence=evidence,
         settings=_settings(evidence, clustered, loss_words) | groups.settings,
         class_errors=class_errors,
         groups=groups,
-        repairs=repairs,
+        repairs=advised(repairs, decision.grade),
         budget=budget,
         validation=risk,
         decision_curve=curve,
@@ -249,7 +250,7 @@ def audit_evidence(
 def _unexplained(errors: Sequence[LensError], repairs: Sequence[Repair], material: float) -> bool:
     """Whether a calibration error is clear, and the default calibrator does not remove it: others
     may."""
-    best = next((repair for repair in repairs if repair.recommended), None)
+    best = next((repair for repair in repairs if repair.selected), None)
     clear = any(error.miscalibrated and error.estimate.low > CLEAR for error in errors)
     return clear and not helps(best, material)
 
@@ -283,7 +284,7 @@ def _budget(
         return None
     if clustered is not None and clustered.clusters.count < 2:
         return None
-    best = next((repair for repair in repairs if repair.recommended), None)
+    best = next((repair for repair in repairs if repair.selected), None)
     recalibration = _recalibration(best)
     changed = best is not None and isinstance(recalibration, CalibrationLoss)
     for score in ("log", "brier"):
@@ -384,7 +385,7 @@ def _default_calibration_loss(
 
 
 def _recalibration(best: Repair | None) -> CalibrationLoss | Literal["none"] | None:
-    """The recalibration of the loss budget: that of the recommended calibrator; None, for the
+    """The recalibration of the loss budget: that of the selected calibrator; None, for the
     default of the budget, if none was tried."""
     if best is None or best.out_of_fold is None:
         return None

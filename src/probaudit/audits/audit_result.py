@@ -47,7 +47,7 @@ class Audit(Result):
     groups : predicted and observed rate, calibration error and other measures of each group, for
         each value of each column; see `Group`.
     repairs : the calibrators that were tried: the default one, or many with `repair="compare"`; one
-        is recommended, which may be to change nothing.
+        is selected, and recommended if the verdict advises it.
     budget : the loss budget relative to the base-rate forecast, if there are features or groups: of
         the log loss, or of the Brier score if the log loss is infinite. Its total, `removed` and
         the total after recalibration are the numbers of the summary.
@@ -130,8 +130,15 @@ class Audit(Result):
 
     @property
     def recommended(self) -> Repair | None:
-        """The recommended calibrator; None if none was tried."""
+        """The repair that the verdict advises: a calibrator, or to change nothing ("identity").
+        None if these rows cannot tell, the probabilities are useless, or none was tried."""
         return next((repair for repair in self.repairs if repair.recommended), None)
+
+    @property
+    def selected(self) -> Repair | None:
+        """The best calibrator on these rows, by the rule of `select_calibrator`, whether or not the
+        verdict advises it."""
+        return next((repair for repair in self.repairs if repair.selected), None)
 
     @property
     def pitfall_rules(self) -> dict[str, str]:

@@ -133,13 +133,14 @@ class Case:
         return self.errors[0]
 
     @property
-    def recommended(self) -> Repair | None:
-        return next((repair for repair in self.repairs if repair.recommended), None)
+    def selected(self) -> Repair | None:
+        """The calibrator that the verdict recommends if it is to recalibrate."""
+        return next((repair for repair in self.repairs if repair.selected), None)
 
     @property
     def repair_of_groups(self) -> Repair | None:
-        """The recommended calibrator, if it corrects groups."""
-        best = self.recommended
+        """The selected calibrator, if it corrects groups."""
+        best = self.selected
         return best if best is not None and best.corrects_groups else None
 
     @property
@@ -149,8 +150,8 @@ class Case:
 
     @property
     def largest_gain(self) -> Estimate | None:
-        """The gain of the recommended calibrator; if that is to change nothing, of the best."""
-        best = self.recommended
+        """The gain of the selected calibrator; if that is to change nothing, of the best."""
+        best = self.selected
         if best is not None and best.name == "identity":
             others = [one for one in self.repairs if not one.control and one.name != "identity"]
             best = min(others, key=lambda one: float(one.log_score), default=None)

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from ..calibration.validation import Validation
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
-from ..text import capitalised, counted, number, percent, whole_percent
+from ..text import capitalised, counted, number, percent, short_number, whole_percent
 from .case import Case
 from .finding import Calibrate, Finding, Level
 from .repairs import Repair, helps
@@ -128,7 +128,7 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     if grade == "do_not_use" and same is not None:
         said = (*said, same.rule)
         advice = " ".join(part for part in same.advice if isinstance(part, str))
-        apart = f"{capitalised(same.clause)}: they cannot tell rows apart."
+        apart = f"{capitalised(same.clause)}, so it does not distinguish them."
         parts = [apart, agreement_words(case), advice]
     else:
         parts = [agreement_words(case), *_reasons(case, grade, needed)]
@@ -148,7 +148,7 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
 
 def _severity(case: Case) -> str:
     """How serious the miscalibration is, by what the recommended repair gains."""
-    repair = case.recommended
+    repair = case.selected
     if repair is None:
         return "the probabilities are miscalibrated"
     if not math.isfinite(repair.gain):
@@ -169,7 +169,7 @@ def _grade(case: Case, needed: int | None, *, detected: bool) -> Grade:
         return "do_not_use"
     if after.high >= 1 and after.low > 1 - case.material:
         return "do_not_use"
-    if helps(case.recommended, case.material) or (case.recommended is None and detected):
+    if helps(case.selected, case.material) or (case.selected is None and detected):
         return "recalibrate"
     few = needed is None or not case.effective_rows >= needed or case.too_few
     return "cannot_tell" if few or case.own_fits or not after.high < 1 else "use"
@@ -177,7 +177,7 @@ def _grade(case: Case, needed: int | None, *, detected: bool) -> Grade:
 
 def normalised_after(case: Case) -> Estimate:
     """The log loss after the recommended repair, divided by that of the base-rate forecast."""
-    repair, before = case.recommended, case.estimates["log_score.normalized"]
+    repair, before = case.selected, case.estimates["log_score.normalized"]
     if repair is None or repair.name == "identity":
         return before
     return repair.normalized
@@ -188,7 +188,7 @@ def rows_to_detect(case: Case) -> int | None:
     0. Log-likelihood ratios of mean g have a variance of about 2 g (they are nearly normal, and
     their exponentials have mean 1), so that n rows detect a mean gain of g if g exceeds
     1.96 (2 g / n)^(1/2), that is with n = 2 x 1.96^2 / g."""
-    repair, score = case.recommended, case.estimates["log_score"]
+    repair, score = case.selected, case.estimates["log_score"]
     loss = float(score) if math.isfinite(score) or repair is None else float(repair.log_score)
     gain = case.material * loss
     return math.ceil(2 * Z95**2 / gain) if 0 < gain < math.inf else None
@@ -200,14 +200,22 @@ def agreement_words(case: Case) -> str:
     predicted, observed, gap = (estimates[name] for name in ("predicted", "observed", "gap"))
     first, second = rates(predicted, observed)
     if risk is not None and not case.pairs:
-        sure = risk.adjusted <= CLEAR
-        text = f"the model predicts {first} on average, {second} happened"
         how = "too high" if predicted > observed else "too low"
-        return f"Probabilities {how}: {text}." if sure else _with_slope(risk, text)
-    sure = not gap.low <= 0 <= gap.high
-    how = ("Overconfident" if gap > 0 else "Underconfident") if sure else ""
-    text = f"the model predicts {first} on average and is right {second} of the time"
-    return f"{how}: {text}." if how else f"{capitalised(text)}."
+        if risk.adjusted <= CLEAR:
+            return f"Probabilities {how}: {_event_words(first, second, 'but')}."
+        return _with_slope(risk, _event_words(first, second, "and"))
+    if gap.low <= 0 <= gap.high:
+        return f"{capitalised(_answer_words(first, second, 'and'))}."
+    how = "Overconfident" if gap > 0 else "Underconfident"
+    return f"{how}: {_answer_words(first, second, 'but')}."
+
+
+def _event_words(predicted: str, observed: str, link: str) -> str:
+    return f"the model predicts {predicted} on average, {link} {observed} happened"
+
+
+def _answer_words(predicted: str, observed: str, link: str) -> str:
+    return f"the model predicts {predicted} on average {link} is right {observed} of the time"
 
 
 def _with_slope(risk: Validation, text: str) -> str:
@@ -216,7 +224,7 @@ def _with_slope(risk: Validation, text: str) -> str:
     if not math.isfinite(slope.low) or slope.low <= 1 <= slope.high:
         return f"{capitalised(text)}."
     how = "too extreme" if slope < 1 else "not extreme enough"
-    return f"{capitalised(text)}, but risks are {how} (calibration slope {number(slope, 2)})."
+    return f"{capitalised(text)}. Single risks are {how} (calibration slope {number(slope, 2)})."
 
 
 def rates(*shares: float) -> list[str]:
@@ -228,40 +236,51 @@ def rates(*shares: float) -> list[str]:
 
 def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
     """Why the grade: the gain of the recommended repair, or what is missing."""
-    repair, after = case.recommended, normalised_after(case)
+    repair, after = case.selected, normalised_after(case)
     if grade == "do_not_use":
-        worse = (
-            f"the log loss is {number(after, 2)} times that of the base-rate forecast"
-            if math.isfinite(after)
-            else "the log loss is infinite"
-        )
-        even = "" if repair is None or repair.name == "identity" else f" even after {repair.title}"
-        return [f"Not better than the base-rate forecast{even}: {worse}."]
+        even = "" if repair is None or repair.name == "identity" else f", even after {repair.title}"
+        return [f"No better than the base-rate forecast{even}: {_ratio_words(after)}."]
     if grade == "cannot_tell":
         return [_too_few_words(case, needed), *_not_better(after)]
     return [gain_words(case)]
 
 
+def _ratio_words(after: Estimate) -> str:
+    """The log loss against that of the base-rate forecast."""
+    if not math.isfinite(after):
+        return "the log loss is infinite"
+    ratio = number(after, 2)
+    return (
+        "the log loss is as high" if ratio == "1.00" else f"the log loss is {ratio} times as high"
+    )
+
+
 def _not_better(after: Estimate) -> list[str]:
     if math.isnan(after) or after.high < 1:
         return []
-    return ["The probabilities are not clearly better than the base-rate forecast."]
+    return ["They do not show that the probabilities are better than the base-rate forecast."]
 
 
 def _too_few_words(case: Case, needed: int | None) -> str:
     if needed is None:
-        return "These rows have a single outcome." if case.one_outcome else ""
+        return (
+            "All rows have the same outcome."
+            if case.one_outcome
+            else "The log loss is 0: these rows cannot show an error."
+        )
     if math.isnan(case.effective_rows):
-        return "All rows are in one cluster, so that nothing is known about others."
+        return "All rows are in one cluster, which tells nothing about other clusters."
     exact = math.isclose(100 * case.material, round(100 * case.material))
     share = whole_percent(case.material) if exact else percent(case.material)
-    if case.effective_rows >= needed:
-        return ""
     rows = counted(round(case.effective_rows))
+    if case.effective_rows >= needed:
+        limit = short_number(case.error_limit)
+        few = f"On {rows}, the calibration error of a calibrated model can be as high as {limit}."
+        return few if case.too_few else ""
     rows += "" if round(case.effective_rows) == case.rows else " (effective)"
     return (
-        f"{rows} could not detect a miscalibration that costs {share} of the log loss; about "
-        f"{_round(needed)} would."
+        f"{rows} are too few to detect a gain of {share} of the log loss by recalibration: about "
+        f"{_round(needed)} are needed."
     )
 
 
@@ -272,7 +291,7 @@ def _round(rows: int) -> str:
 
 def gain_words(case: Case) -> str:
     """The gain of the recommended repair, and how it changes the accuracy."""
-    repair = case.recommended
+    repair = case.selected
     if repair is None:
         return "No calibrator was tried."
     if repair.name == "identity":
@@ -285,15 +304,22 @@ def gain_words(case: Case) -> str:
             f"Recalibration by {repair.title} makes the infinite log loss finite "
             f"({number(repair.log_score, 3)}){_accuracy_words(case, repair)}."
         )
-    low, high = repair.gain.interval
-    shares = [whole_percent(x) for x in (repair.gain, low, high)]
-    if max(abs(repair.gain), abs(low)) < 0.1:
-        shares = [percent(x) for x in (repair.gain, low, high)]
+    if not helps(repair, case.material):
+        return f"Recalibration is not needed: {repair.title} {_change_words(repair.gain)}."
     return (
-        f"Recalibration by {repair.title} removes {shares[0]} of the log loss "
-        f"(95% interval {shares[1]} to {shares[2]}){_accuracy_words(case, repair)}."
-        f"{_left_words(case, repair)}"
+        f"Recalibration by {repair.title} {_change_words(repair.gain)}"
+        f"{_accuracy_words(case, repair)}.{_left_words(case, repair)}"
     )
+
+
+def _change_words(gain: Estimate) -> str:
+    """How recalibration changes the log loss, with the interval in the same direction."""
+    x, low, high = float(gain), gain.low, gain.high
+    verb, what = "removes", "of"
+    if x < 0:
+        verb, what, x, low, high = "adds", "to", -x, -high, -low
+    words = percent if max(x, abs(low)) < 0.1 else whole_percent
+    return f"{verb} {words(x)} {what} the log loss (95% interval {words(low)} to {words(high)})"
 
 
 def _left_words(case: Case, repair: Repair) -> str:
@@ -302,8 +328,8 @@ def _left_words(case: Case, repair: Repair) -> str:
         return ""
     first, second = rates(repair.predicted, repair.observed)
     if case.validation is not None and not case.pairs:
-        return f" Then it predicts {first} on average, {second} happened."
-    return f" Then it predicts {first} and is right {second} of the time."
+        return f" After it, the model predicts {first} on average, and {second} happened."
+    return f" After it, the model predicts {first} on average and is right {second} of the time."
 
 
 def _accuracy_words(case: Case, repair: Repair) -> str:
@@ -312,7 +338,7 @@ def _accuracy_words(case: Case, repair: Repair) -> str:
         return ""
     noise = Z95 * math.sqrt(2 * before * (1 - before) / max(case.effective_rows, 1))
     if not abs(after - before) >= max(LEAST_CHANGE, noise):
-        return f" and keeps the accuracy near {rates(before)[0]}"
+        return f" and hardly changes accuracy ({rates(before)[0]})"
     first, second = rates(before, after)
     verb = "lifts" if after > before else "lowers"
     return f" and {verb} accuracy from {first} to {second}"

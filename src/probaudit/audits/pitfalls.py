@@ -66,14 +66,14 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
 def low_error_high_loss(case: Case) -> Finding | None:
     """The ECE compares means of bins, mostly of the confidence alone, and is not a proper score, so
     it can be small even if a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
-    best, ece = case.recommended, case.ece
+    best, ece = case.selected, case.ece
     small = ece.estimate < LOW_ECE
     if best is None or not ((small or ece.p_value >= 0.01) and best.gain.low > LARGE_LOSS):
         return None
     x = best.gain
     size = "is small" if small else "is not larger than expected if calibrated"
     top = case.event is None and not case.pairs
-    blind = "reads only the top class" if top else "compares only the means of bins"
+    blind = "reads only the most probable class" if top else "compares only the means of bins"
     return Finding(
         "warning",
         f"The ECE {size} ({short_number(ece.estimate)}), but recalibration ({best.title}) removes "
@@ -105,8 +105,9 @@ def blind_temperature(case: Case) -> Finding | None:
         f"{short_number(plain.log_score)}, bias correction {short_number(corrected.log_score)}.",
         clause=f"temperature scaling misses a shift of the {shifted}",
         advice=(
-            "Use a calibrator with a bias for each class, such as the recommended one. If you know "
-            "the class frequencies in production, correct for them (calibrators.PriorCorrection).",
+            "Use a calibrator with a bias for each class, such as bias-corrected temperature. If "
+            "you know the class frequencies in production, correct for them "
+            "(calibrators.PriorCorrection).",
         ),
         numbers={
             "temperature": float(plain.log_score),
@@ -144,8 +145,8 @@ def few_confidences(case: Case) -> Finding | None:
     if len(values) > 1:
         return Finding(
             "note",
-            f"Only {len(values)} different {several} in {n:,} rows, as from histogram binning, a "
-            "few votes or rounding: different rows get the same one.",
+            f"Only {len(values)} different {several} in {n:,} rows, as after binning, voting or "
+            "rounding: rows that differ get the same one.",
             clause=f"only {len(values)} different {several} in {n:,} rows",
             advice=("If outputs were binned or rounded, audit the original ones.",),
             numbers=numbers,
@@ -154,7 +155,7 @@ def few_confidences(case: Case) -> Finding | None:
     what = "right from wrong" if case.event is None else "rows with the event from others"
     text = f"{same[0].upper()}{same[1:]}, which does not separate {what}. "
     if case.ece.p_value >= NOT_REFUTED:
-        text += "No calibration error can detect that."
+        text += "A calibration error cannot detect that."
     elif case.event is None:
         right = percent(case.estimates["accuracy"])
         text += f"It is also wrong: the model is right in {right} of the rows."
@@ -189,12 +190,12 @@ def miscalibrated_group(case: Case) -> Finding | None:
         share, happens = (percent, "observed") if worst.risk else (whole_percent, "right")
         how = f"{worst.verdict}, predicted {share(worst.predicted)}, {happens} "
         how += share(worst.observed)
-    others = (
-        f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
-    )
+    total = len(case.groups)
+    count = f"All {total}" if len(wrong) == total else f"{len(wrong)} of {total}"
+    others = f" {count} groups are miscalibrated." if len(wrong) > 1 else ""
     return Finding(
         "warning",
-        f"Worst group: {group} ({counted(worst.rows)}): {how}{others}.",
+        f"Worst group: {group} ({counted(worst.rows)}), {how}.{others}",
         clause=f"the worst group is {group}: {how}",
         advice=_group_advice(case, worst),
         numbers={
@@ -211,7 +212,7 @@ def _group_advice(case: Case, worst: Group) -> Advice:
     repair, again = calibrate_groups(case), "then audit the groups of other rows"
     best = case.repair_of_groups
     if best is not None and helps(best, case.material):
-        return (f"The recommended calibrator, {best.title}, corrects groups. Use it, {again}.",)
+        return (f"Use the recommended calibrator, {best.title}: it corrects groups; {again}.",)
     if repair is None:
         columns = " and ".join(worst.population.columns)
         return (f"Give the model {columns}, {again}.",)
@@ -254,25 +255,27 @@ def miscalibrated_class(case: Case) -> Finding | None:
         which = f"{some} {K} classes are miscalibrated, {worst.title} most"
     return Finding(
         "warning",
-        f"{which}: its calibration error is {short_number(worst.estimate)}, "
-        f"{short_number(worst.null_mean)} expected if calibrated ({p_words(worst.adjusted)}, "
+        f"{which}: its calibration error is {short_number(worst.estimate)}, where "
+        f"{short_number(worst.null_mean)} is expected if calibrated ({p_words(worst.adjusted)}, "
         f"corrected for {len(case.class_errors)} classes).",
         clause=which,
-        advice=("See its reliability diagram.", *_class_advice(case)),
+        advice=_class_advice(case),
         numbers={"classes": len(wrong), "value": float(worst.estimate)},
     )
 
 
 def _class_advice(case: Case) -> Advice:
     """Which calibrator to use for single classes: the recommended one, if many were compared."""
-    if case.recommended is None or not case.compared:
-        return (" To compare calibrators, some of which correct single classes: ", Calibrate(), ".")
-    raw, best = case.repair("identity"), case.recommended
-    if raw is None or not best.classwise_ece < raw.classwise_ece:
-        return ()
+    see = "See its reliability diagram."
+    if case.selected is None or not case.compared:
+        return ("Compare calibrators, some of which correct single classes: ", Calibrate(), ".")
+    raw, best = case.repair("identity"), case.selected
+    lower = raw is not None and best.classwise_ece < raw.classwise_ece
+    if raw is None or not (lower and helps(best, case.material)):
+        return (see,)
     return (
-        f" {capitalised(best.title)}, the recommended calibrator, lowers the mean error of the "
-        f"classes from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
+        f"Use the recommended calibrator, {best.title}: it lowers the mean error of the classes "
+        f"from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
     )
 
 
@@ -301,9 +304,9 @@ def better_error_worse_score(case: Case) -> Finding | None:
     )
     return Finding(
         "note",
-        "Some repairs lower the calibration error and worsen the probabilities. "
+        "Some repairs lower the calibration error but worsen the probabilities. "
         f"{listed[0].upper()}{listed[1:]}.",
-        clause="some repairs lower the calibration error and worsen the probabilities",
+        clause="some repairs lower the calibration error but worsen the probabilities",
         advice=("Choose repairs by a proper score, not by calibration error and accuracy alone.",),
         numbers={"repairs": len(worse)},
     )
@@ -344,9 +347,9 @@ def top_better_rest_worse(case: Case) -> Finding | None:
         for repair in harmful
     )
     return Finding(
-        "warning" if any(repair.recommended for repair in harmful) else "note",
-        f"Some repairs help the most probable class and harm the next ones. {capitalised(listed)}.",
-        clause="some repairs help the most probable class and harm the next ones",
+        "warning" if any(repair.selected for repair in harmful) else "note",
+        f"Some repairs help the most probable class but harm the next ones. {capitalised(listed)}.",
+        clause="some repairs help the most probable class but harm the next ones",
         advice=(
             "If you use more than the most probable class, as for a short list or a ranking, "
             "compare the errors of the ranks too.",

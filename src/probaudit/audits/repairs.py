@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,7 @@ class Repair:
     """The out-of-fold performance of a calibrator; "identity" leaves the outputs uncalibrated.
 
     normalized : the log loss divided by that of the base-rate forecast.
-    gain : the share of the log loss that it removes. The gain of the recommended calibrator is
+    gain : the share of the log loss that it removes. The gain of the selected calibrator is
         corrected for the choice (see `one_standard_error.corrected_gain`), unless it is
         "identity", which gains nothing. Its `log_score` and `normalized` have the same correction:
         `normalized` is that of the original outputs (of all rows, if these are a sample) times
@@ -93,9 +94,10 @@ class Repair:
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
     grid : the judged event on a fine grid, for diagrams.
-    out_of_fold : the calibrated rows, of the recommended calibrator only.
-    recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
-        within one standard error of the best.
+    out_of_fold : the calibrated rows, of the selected calibrator only.
+    selected : by the rule of `select_calibrator`: the simplest calibrator whose log loss is within
+        one standard error of the best.
+    recommended : whether the verdict advises it (see `advised`).
     control : mean replacement, shown as a warning and never recommended.
     words : a comment for the report.
     """
@@ -115,6 +117,7 @@ class Repair:
     topk_chance: float
     predicted: Estimate
     observed: Estimate
+    selected: bool
     recommended: bool
     control: bool
     words: str
@@ -140,6 +143,7 @@ class Repair:
         values: dict[str, Any] = {
             "name": self.name,
             "title": self.title,
+            "selected": self.selected,
             "recommended": self.recommended,
             "control": self.control,
             "words": self.words,
@@ -165,12 +169,37 @@ class Repair:
 
 
 def helps(repair: Repair | None, material: float) -> bool:
-    """Whether the recommended calibrator removes a material share of the log loss."""
+    """Whether the selected calibrator removes a material share of the log loss."""
     if repair is None or repair.name == "identity":
         return False
     if not math.isfinite(repair.gain):  # the log loss was infinite
         return math.isfinite(repair.log_score)
     return repair.gain >= material and repair.gain.low > 0
+
+
+def advised(repairs: Sequence[Repair], grade: str) -> tuple[Repair, ...]:
+    """The repairs after the verdict: the selected one is recommended if the grade is "recalibrate";
+    to change nothing, if it is "use"; nothing, if the probabilities are useless or the rows cannot
+    tell."""
+    selected = next((one.name for one in repairs if one.selected), None)
+    named = {"recalibrate": selected, "use": selected and "identity"}.get(grade)
+    return tuple(
+        replace(one, recommended=one.name == named, words=_words_by_grade(one, grade))
+        for one in repairs
+    )
+
+
+def _words_by_grade(repair: Repair, grade: str) -> str:
+    """The comment on a repair, once the grade is known."""
+    if grade == "use" and repair.name == "identity":
+        return "recommended: no repair is needed"
+    if not repair.selected or repair.name == "identity":
+        return repair.words
+    return {
+        "use": "the best choice, but its gain is too small or too uncertain to matter",
+        "cannot_tell": "the best choice so far, not distinguishable from the original",
+        "do_not_use": "the best choice, but no better than the base-rate forecast",
+    }.get(grade, repair.words)
 
 
 def title_of(name: str) -> str:
@@ -272,8 +301,8 @@ def compare_repairs(
             loss = _out_of_fold(sample, calibrator, groups, folds) if known is None else known
             trials[name] = _trial(sample, loss, where)
             bar.advance(1)
-    recommended, best = _choose(trials, where)
-    _correct_scores(trials, recommended, evidence)
+    selected, best = _choose(trials, where)
+    _correct_scores(trials, selected, evidence)
     raw, lowest = trials["identity"].brier, trials[best or "identity"].log
     brier_words = f"Brier score less that of the uncalibrated outputs, paired rows, {where}"
     log_words = f"log score less that of the best repair, paired rows, {where}"
@@ -282,7 +311,7 @@ def compare_repairs(
         worse_by = _gap(trial.log, lowest, trial, log_words)
         comment = _comment(
             name,
-            recommended=recommended,
+            selected=selected,
             best=best,
             worse_by=worse_by,
             infinite_rows=trial.numbers["log_score"].infinite_rows,
@@ -293,17 +322,18 @@ def compare_repairs(
                 **trial.numbers,
                 worse_by=worse_by,
                 brier_change=_gap(trial.brier, raw, trial, brier_words),
-                recommended=name == recommended,
+                selected=name == selected,
+                recommended=name == selected,
                 control=name == CONTROL,
                 words=comment,
-                out_of_fold=trial.out_of_fold if name == recommended else None,
+                out_of_fold=trial.out_of_fold if name == selected else None,
             )
         )
     return tuple(repairs)
 
 
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
-    """The names of the recommended calibrator, by the rule of `select_calibrator`, and of the best.
+    """The names of the selected calibrator, by the rule of `select_calibrator`, and of the best.
     Corrects the gain of the former."""
     names = [name for name in trials if METHODS[name][1].role == "candidate"]
     raw = trials["identity"]
@@ -321,11 +351,11 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
     return first, choice.best
 
 
-def _correct_scores(trials: dict[str, Trial], recommended: str, evidence: Evidence) -> None:
-    """Let the log loss of the recommended calibrator agree with its gain."""
-    if recommended in ("", "identity"):
+def _correct_scores(trials: dict[str, Trial], selected: str, evidence: Evidence) -> None:
+    """Let the log loss of the selected calibrator agree with its gain."""
+    if selected in ("", "identity"):
         return
-    numbers = trials[recommended].numbers
+    numbers = trials[selected].numbers
     left = 1 - float(numbers["gain"])
     whole = estimate_score(evidence.summary, Log(), normalize=True)
     if not (math.isfinite(left) and math.isfinite(whole)):
@@ -461,18 +491,16 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
-def _comment(
-    name: str, *, recommended: str, best: str, worse_by: Estimate, infinite_rows: int
-) -> str:
+def _comment(name: str, *, selected: str, best: str, worse_by: Estimate, infinite_rows: int) -> str:
     """The comment on a calibrator in the report."""
     if name == CONTROL:
         return (
-            "control: gives every row the same probability, which accuracy and the usual ECE cannot"
-            " detect; never recommended"
+            "control, never recommended: every row gets the same confidence, which accuracy and ECE"
+            " cannot detect"
         )
-    if name == recommended == "identity":
+    if name == selected == "identity":
         return "no calibrator is clearly better"
-    if name == recommended:
+    if name == selected:
         return (
             "recommended: the best log loss"
             if name == best

@@ -14,7 +14,7 @@ from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..text import p_words, percent, short_number, whole_percent
-from .case import FEW_ROWS, UNDETECTED_ERROR, Case
+from .case import FEW_ROWS, Case
 from .finding import (
     Advice,
     ApplyCalibrator,
@@ -37,6 +37,7 @@ from .pitfalls import (
     miscalibrated_class,
     miscalibrated_group,
 )
+from .repairs import helps
 from .row_findings import (
     absent_classes,
     columns_not_grouped,
@@ -109,9 +110,9 @@ def against_class_frequencies(case: Case) -> Finding | None:
 
 def _advice_against_base_rate(case: Case) -> Advice:
     """Recalibration, if the log loss is then clearly lower than that of the base-rate forecast."""
-    best = case.recommended
-    if best is not None and best.name != "identity" and best.normalized.high < 1:
-        return (f"Recalibrate: after {best.title}, it is {short_number(best.normalized)} times.",)
+    best = case.selected
+    if best is not None and helps(best, case.material) and best.normalized.high < 1:
+        return (f"Recalibrate: {best.title} lowers it to {short_number(best.normalized)} times.",)
     if case.compared:
         return ("Use a better model or more rows.",)
     return ("Try a calibrator. If none helps, use a better model or more rows.",)
@@ -129,11 +130,11 @@ def worse_than_constant_decision(case: Case) -> Finding | None:
         return None
     level: Level
     level, words = ("bad", "worse") if x.low > 1 else ("warning", "not clearly better")
-    clause = f"under your costs, they decide {words} than the best constant decision"
+    clause = f"under your costs, they are {words} than the same decision for every row"
     return Finding(
         level,
-        f"Under your costs, decisions by these probabilities are {words} than the best constant "
-        f"decision: they cost {short_number(x)} times as much ({between(x)}).",
+        f"Under your costs, decisions by these probabilities are {words} than the same decision "
+        f"for every row: they cost {short_number(x)} times as much ({between(x)}).",
         clause=clause,
         advice=("Recalibrate, then audit other rows under the same costs.",),
         numbers=interval_numbers(x),
@@ -151,7 +152,7 @@ def _columns_used(name: str, case: Case) -> Literal["", "groups", "features"]:
 def recommended_fit(case: Case) -> Calibrate:
     """How to fit the recommended calibrator. If many were compared, the same comparison chooses it
     again; its gain is corrected for the choice."""
-    best = case.recommended
+    best = case.selected
     if best is None or best.name == "identity":
         return Calibrate()
     uses = _columns_used(best.name, case)
@@ -162,7 +163,7 @@ def recommended_fit(case: Case) -> Calibrate:
 @rule("Ferrer & Ramos 2025, Section 2.5.3")
 def miscalibration_costs(case: Case) -> Finding | None:
     """The cost of miscalibration is the loss that a calibrator removes out of fold."""
-    best = case.recommended
+    best = case.selected
     if best is not None and best.name == "identity" and case.compared:
         return _no_calibrator_helps(case)
     x, after = (
@@ -174,7 +175,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
         method = best.title
         x, after = (best.gain if math.isfinite(best.gain) else None), best.log_score
     fit = recommended_fit(case)
-    advice = (fit, ", then ", ApplyCalibrator(fit.uses), ".")
+    advice = ("Recalibrate: ", fit, ", then ", ApplyCalibrator(fit.uses), ".")
     if x is None and after is not None and math.isfinite(after):
         return Finding(
             "warning",
@@ -198,7 +199,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
         return Finding(
             _level_of_no_gain(case, x),
             f"{_needless(case, x)}{method} {_gain(x)}.",
-            clause="no calibrator helps",
+            clause="no calibrator clearly helps",
             numbers=interval_numbers(x),
         )
     return Finding(
@@ -243,7 +244,9 @@ def _needless(case: Case, gain: Estimate) -> str:
     these are few, and a useless model needs more than a calibrator."""
     useful = case.estimates["log_score.normalized"].high < 1
     sure = _level_of_no_gain(case, gain) == "good" and useful
-    return "No recalibration needed: " if sure else "On these rows, "
+    if sure:
+        return "No recalibration needed: "
+    return "Not clearly a gain: " if gain.low <= 0 <= gain.high else "On these rows, "
 
 
 def _no_calibrator_helps(case: Case) -> Finding:
@@ -251,9 +254,11 @@ def _no_calibrator_helps(case: Case) -> Finding:
     others = [repair for repair in case.repairs if not repair.control and repair.name != "identity"]
     best = min(others, key=lambda repair: float(repair.log_score))
     x = best.gain
+    start = _needless(case, x)
+    start = f"{start}n" if start.startswith("No rec") else "N"
     return Finding(
         _level_of_no_gain(case, x),
-        f"{_needless(case, x)}none of {len(others)} calibrators helps. The best, {best.title}, "
+        f"{start}one of {len(others)} calibrators helps. The best, {best.title}, "
         f"{_gain(x, ', not corrected for the choice of the best')}.",
         clause=f"none of {len(others)} calibrators helps",
         numbers=interval_numbers(x),
@@ -289,13 +294,17 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
     x = case.estimates.get("reject_risk.normalized")
     if x is None or math.isnan(x.low) or x.low <= 1:
         return None
+    review = case.summary.plan.reject_cost
+    # the cheaper of the two decisions that treat all rows alike
+    reviews = math.isclose(case.estimates["reject_risk"] / x, review, rel_tol=1e-9)
+    alike = "reviewing every row" if reviews else "giving every row the same answer"
+    more = f"{whole_percent(x - 1)} more than {alike}"
     return Finding(
         "warning",
-        f"If a review costs {whole_percent(case.summary.plan.reject_cost)} of an error, acting on "
-        f"these probabilities costs {short_number(x)} times as much as treating all rows alike "
-        f"({between(x)}).",
-        clause="with reviews, acting on them costs more than treating all rows alike",
-        advice=("Recalibrate before these probabilities decide which cases a person reviews.",),
+        f"If a review costs {whole_percent(review)} of an error, acting on these probabilities "
+        f"costs {more} (95% interval {whole_percent(x.low - 1)} to {whole_percent(x.high - 1)}).",
+        clause=f"with reviews at {whole_percent(review)} of an error, they cost {more}",
+        advice=("Recalibrate before these probabilities decide which rows a person reviews.",),
         numbers=interval_numbers(x),
     )
 
@@ -337,12 +346,12 @@ def against_chance(case: Case) -> Finding | None:
             numbers=numbers,
         )
     size, event = _size(case.ece), judged_event(case)
-    if case.rows < FEW_ROWS or case.error_limit > UNDETECTED_ERROR:
+    if case.too_few:
         return Finding(
             "note",
-            f"No miscalibration detected, but there are too few rows: {event} has a calibration "
-            f"error of {size} (95% limit {short_number(case.error_limit)}).",
-            clause="no miscalibration is detected, but there are too few rows",
+            f"Too few rows to detect miscalibration by the calibration error: that of {event} is "
+            f"{size} (95% limit {short_number(case.error_limit)}).",
+            clause="there are too few rows to detect miscalibration by the calibration error",
             numbers=numbers,
         )
     return Finding(
@@ -366,7 +375,8 @@ def _direction(case: Case, error: LensError) -> str:
 
 
 def _size(error: LensError) -> str:
-    return f"{short_number(error.estimate)}, {short_number(error.null_mean)} expected if calibrated"
+    null = f"{short_number(error.null_mean)} is expected if calibrated"
+    return f"{short_number(error.estimate)}, where {null}"
 
 
 def _event(case: Case, error: LensError) -> str:
@@ -412,7 +422,9 @@ def hidden_groups(case: Case) -> Finding | None:
             numbers=numbers,
         )
     known = budget.found.given_groups
-    better = "know what sets these groups apart" if known else "use these features"
+    better = "Use these features in the model"
+    if known:
+        better = "Give the model what sets these groups apart"
     per_group = calibrate_groups(case) if known else _calibrate_regions(case)
     until: Advice = ()
     if per_group is not None and left is None:
@@ -423,7 +435,7 @@ def hidden_groups(case: Case) -> Finding | None:
         f"{hidden}, with the same prediction but different outcomes, cost at least "
         f"{percent(share)} of the {score} ({span}).{_worst_region(budget)}",
         clause="rows with the same prediction have different outcomes",
-        advice=(f"A better model would {better}", *until, "."),
+        advice=(better, *until, "."),
         numbers=numbers,
     )
 
@@ -448,7 +460,7 @@ def _worst_region(budget: Budget) -> str:
     after = " after calibration" if budget.calibrator else ""
     return (
         f" Among the most misjudged are {worst.rows:,} rows ({worst.rule}): predicted "
-        f"{short_number(worst.stated)}{after}, observed {short_number(worst.observed)}."
+        f"{percent(worst.stated)}{after}, observed {percent(worst.observed)}."
     )
 
 

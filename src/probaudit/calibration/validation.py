@@ -391,8 +391,8 @@ def halved(score: Estimate) -> Estimate:
 
 
 def event_brier(event: EventTable) -> tuple[Estimate, Estimate]:
-    """Brier score and skill score of one of several classes. The base rate is the best constant
-    forecast, so its own change with the rows has no first-order effect."""
+    """Brier score and skill score of one of several classes. The base rate is the best
+    constant, so its own change with the rows has no first-order effect."""
     loss = np.column_stack([event.p**2, (1 - event.p) ** 2])
     naive_loss = np.array([event.rate**2, (1 - event.rate) ** 2])
     value, naive = float((event.share * loss).sum()), event.rate * (1 - event.rate)
@@ -417,6 +417,9 @@ def observed_rate(event: EventTable) -> Estimate:
 def mean_predicted(event: EventTable) -> Estimate:
     centred = np.broadcast_to((event.p - event.predicted)[:, None], event.share.shape)
     words, rows = "mean probability of the event", event.effective_rows
+    if event.constant:  # no sampling error
+        p = event.predicted
+        return Estimate(p, low=p, high=p, n=event.n, definition=words)
     return bounded_estimate(event, event.predicted, centred, words, rows=rows)
 
 

@@ -334,7 +334,8 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
         if len(declared) not in (columns, columns + 1):
             rule = f"must have one class for each of the {columns} columns"
             raise InputError("classes", rule, len(declared))
-        unknown = [label for label in present.tolist() if label not in declared]
+        codes = label_codes(present, tuple(declared))
+        unknown = present[(codes < 0) | (codes >= len(declared))].tolist()
         if unknown:
             raise InputError("y", "must be one of `classes`", repr(unknown[0]))
         return np.array(declared)

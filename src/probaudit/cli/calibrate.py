@@ -69,7 +69,7 @@ def calibrate(
     if columns := _columns_of_fit(calibrator, sample, features):
         calibrator.columns_ = np.array(columns)
     save(calibrator, output)
-    say(f"{gain} (out of fold)")
+    say(f"Cross-validated {gain}.")
     say(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
     new = Path("new.csv") if file == DASH else file.with_name(f"new-{file.name}")
     say(f"Saved to {output}. Next, apply it to new rows, such as {new}:")
@@ -124,7 +124,14 @@ def _fitted(
 
         console().print(of_result(choice), "")
         scores = {candidate.name: candidate.score for candidate in choice.candidates}
-        return choice.calibrator, _gain(score, scores["identity"], scores[choice.chosen])
+        words = _gain(score, scores["identity"], scores[choice.chosen])
+        if choice.chosen == "identity":
+            words += ". No calibrator helps: the saved one changes nothing"
+        elif choice.gain.low <= 0:
+            words += (
+                ". Not a clear gain: the interval includes 0. Collect more rows before you use it"
+            )
+        return choice.calibrator, words
     unfitted = calibrator_named(method)
     _check_columns(unfitted, method, features=with_features, groups=groups is not None)
     loss = calibration_loss(

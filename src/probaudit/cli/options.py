@@ -91,7 +91,8 @@ ClusterColumn = Annotated[
 Classes = Annotated[
     str | None,
     typer.Option(
-        help="classes of the output columns, in order, separated by commas",
+        help="classes of the output columns, in order, separated by commas; labels may be their"
+        " positions 0, 1, ... if the classes are names",
         rich_help_panel=ROWS_PANEL,
     ),
 ]

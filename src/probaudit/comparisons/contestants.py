@@ -293,7 +293,7 @@ def influence(model: Contestant, name: str, ground: Ground) -> np.ndarray:
     """The influence of each row on an estimate that is a mean over rows or a ratio of means.
 
     A normalised score is the mean score divided by the mean of S(P, y), the score of the class
-    frequencies P. P is the best constant forecast, so its own change with the rows has no
+    frequencies P. P is the base-rate forecast, so its own change with the rows has no
     first-order effect (see `scoring.expected_scores.mean_score`).
     """
     share, scores = ground.share, model.row_scores

@@ -92,7 +92,7 @@ def choose(result: Comparison) -> Choice:
         if after is not None and result.estimates[after][AFTER] < loss:
             return _recalibrated(result, score, best, after, useless)
         sentence = f"{capitalised(useless)} {_agreement(result, lowest)}"
-        headline = "Use none of these models as they are."
+        headline = "Do not use any of these models."
         return Choice("do_not_use", headline, sentence, (lowest,), score)
     if after is not None and _clearly_best_after(result, best, after):
         value = short_number(result.estimates[lowest][score])
@@ -123,7 +123,7 @@ def _recalibrated(
 ) -> Choice:
     """Recalibration changes the decision."""
     sentence = (
-        f"As they are, {before} After {METHOD}, {after!r} has the lowest log loss, "
+        f"Without recalibration, {before} After {METHOD}, {after!r} has the lowest log loss, "
         f"{short_number(result.estimates[after][AFTER])}"
     )
     if after not in best:
@@ -200,7 +200,7 @@ def _agreement(result: Comparison, model: str) -> str:
     text = (
         f"It predicts {first} on average and is right {second} of the time"
         if result.event is None
-        else f"It predicts {first} on average, {second} happened"
+        else f"It predicts {first} on average, and {second} happened"
     )
     removable = _removable(result, model)
     return f"{text}; {METHOD} removes {removable} of its log loss." if removable else f"{text}."

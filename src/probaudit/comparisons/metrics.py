@@ -49,7 +49,7 @@ ERRORS = _by_name(
 MORE = _by_name(
     Metric("log_score.normalized", "relative log loss"),
     Metric("calibration_loss", "calibration loss"),
-    Metric("calibration_loss.relative", "of the log loss"),
+    Metric("calibration_loss.relative", "calibration loss, share"),
     Metric("sharpness_gap", "sharpness gap"),
     Metric("grouping_loss", "hidden groups (at least)"),
     Metric("cost_risk", "your costs"),

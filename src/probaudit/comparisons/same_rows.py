@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.classes import are_names
 from ..data.predictions import IGNORED, Predictions
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -191,6 +192,7 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
         event = first.event if rows.event is None else rows.event
         rows = replace(
             rows,
+            y=_reordered_labels(rows, first.class_order),
             probs=_reordered(rows, first.class_order),
             classes=first.class_order,
             event=event,
@@ -230,6 +232,15 @@ def _check_equal(name: str, rule: str, differ: np.ndarray, values: Any, expected
 
 def _value_text(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _reordered_labels(rows: Predictions, classes: tuple[Any, ...]) -> np.ndarray:
+    """The labels with classes in another order: only positions of classes change."""
+    known = (rows.codes >= 0) & (rows.codes < rows.n_classes)
+    if rows.y.dtype.kind in "USTM" or not are_names(classes):
+        return np.asarray(rows.y)
+    place = np.array([classes.index(c) for c in rows.class_order])
+    return np.where(known, place[np.where(known, rows.codes, 0)], rows.y)
 
 
 def _reordered(rows: Predictions, classes: tuple[Any, ...]) -> np.ndarray:

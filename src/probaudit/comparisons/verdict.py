@@ -112,10 +112,10 @@ def against_reference(result: Comparison) -> list[Finding]:
         return []
     # the decision says how much better the best model is than the reference, or than the next best
     found, findings = result.decision, []
-    told = () if found.compared is None else (found.compared, *found.models)
+    named = () if found.compared is None else (found.compared, *found.models)
     for score in ("log_score", "brier_score"):
         each = {name: deciding_difference(result, name) for name in others(result)}
-        gaps = {name: gap for name, (by, gap) in each.items() if by == score and name not in told}
+        gaps = {name: gap for name, (by, gap) in each.items() if by == score and name not in named}
         clear = {name: gap for name, gap in gaps.items() if clearly_better(gap) is not None}
         tied = [name for name in gaps if name not in clear and not identical(result, name)]
         same = [name for name in gaps if identical(result, name)]

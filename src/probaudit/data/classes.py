@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,19 @@ def class_list(classes: Any, argument: str) -> list[Any]:
     except TypeError as problem:
         raise InputError(argument, "a class must be a single value", str(problem)) from None
     return plain
+
+
+@lru_cache(maxsize=32)
+def are_names(classes: tuple[Any, ...]) -> bool:
+    """Whether all classes are text that is no number. A label that is a number cannot be such a
+    class: it is the position of its class, from 0.
+
+    >>> are_names(("cat", "dog")), are_names(("cat", "2")), are_names((0, 1)), are_names(())
+    (True, False, False, False)
+    """
+    return bool(classes) and all(
+        isinstance(c, str) and _number(c.strip(), whole=False) is None for c in classes
+    )
 
 
 def in_class_order(names: Sequence[str], classes: Sequence[Any]) -> list[str] | None:

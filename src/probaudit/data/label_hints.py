@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Argument, WayOut
+from .classes import are_names
 
 SWAPPED: WayOut = ("these look like probabilities: check that labels and outputs are not swapped",)
 MANY_CLASSES = 6  # above which classes are not listed
@@ -36,23 +37,30 @@ def table_hint(labels: np.ndarray, argument: str) -> WayOut:
 
 
 def label_hint(labels: np.ndarray, label: Any, classes: Sequence[Any]) -> WayOut:
-    """For a label that is not a class; `labels` : some rows, among them that one.
+    """For a label that is not a class; `labels` : some rows, among them that one. Labels that are
+    numbers are positions if all classes are names.
 
     >>> label_hint(np.array([0.25, 0.5]), 0.25, (0, 1)) == SWAPPED
     True
     >>> label_hint(np.array([1, 3, 2]), 3, (0, 1, 2))[-1]
     Argument(name='classes', value='[1, 2, 3]')
+    >>> label_hint(np.array([1, 3, 2]), 3, ("a", "b", "c"))
+    ('if labels count from 1, subtract 1',)
     """
-    K = len(classes)
-    if labels.dtype.kind in "iuf" and tuple(classes) == tuple(range(K)):
+    K, positions = len(classes), are_names(tuple(classes))
+    if labels.dtype.kind in "iuf" and (positions or tuple(classes) == tuple(range(K))):
         if labels.dtype.kind == "f" and label != np.floor(label) and _are_shares(labels):
             return SWAPPED
         present = np.unique(labels[np.isfinite(labels) & (labels == np.floor(labels))])
         counted = len(present) and present[0] >= 1 and present[-1] == K
-        if counted or len(present) == K <= MANY_CLASSES:
+        if counted and positions:
+            return ("if labels count from 1, subtract 1",)
+        if not positions and (counted or len(present) == K <= MANY_CLASSES):
             named = range(1, K + 1) if counted else [int(value) for value in present]
             shown = f"range(1, {K + 1})" if K > MANY_CLASSES else str(list(named))
             return ("name the class of each column with ", Argument("classes", shown))
+    if positions and isinstance(label, str) and label.strip().isdecimal():
+        return ("convert labels to numbers: positions of classes must not be text",)
     return (
         "to leave out and count rows with this label, pass ",
         Argument("ignore_label", repr(label)),

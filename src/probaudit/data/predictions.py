@@ -26,7 +26,7 @@ from .arrays import (
     wrong_features,
 )
 from .calibrator_fit import CalibratorFit
-from .classes import check_column_order, class_list
+from .classes import are_names, check_column_order, class_list
 from .columns import Columns
 from .label_hints import table_hint
 from .pixels import PixelRows, per_pixel, pixel_rows
@@ -88,7 +88,8 @@ class Predictions:
         row, image after image, and nothing is copied as a whole.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
     classes : the class of each column, in order. Without it, labels must be the column numbers
-        0..K-1.
+        0..K-1. If all classes are names (text that is no number), labels that are numbers are
+        column numbers too.
     sample_weight : one weight per row.
     features : a matrix (with feature_names), a frame, or a mapping of names to arrays.
     columns : other values per row, as a frame or a mapping of names to arrays.
@@ -566,13 +567,19 @@ def _equals(labels: np.ndarray, value: Any) -> np.ndarray:
 
 
 def label_codes(labels: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
-    """The column of each label, and -1 for a label that is not a class.
+    """The column of each label, and a number outside 0..K-1 for a label that is not a class. If
+    classes are names, labels that are numbers are positions (see `are_names`).
 
     >>> label_codes(np.array(["b", "a", "c"]), ("b", "a"))
     array([ 0,  1, -1])
+    >>> label_codes(np.array([1, 0]), ("cat", "dog"))
+    array([1, 0])
     """
     kind = labels.dtype.kind
     labels = labels.astype(np.float64, copy=False) if kind == "f" else labels
+    named = kind in "iubfO" and are_names(classes)
+    if named and kind != "O":
+        classes = tuple(range(len(classes)))
     if classes == tuple(range(len(classes))):
         if kind in "iub":
             return labels if labels.dtype == np.int64 else labels.astype(np.int64)
@@ -592,6 +599,7 @@ def label_codes(labels: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
         names, labels = np.array(classes), labels.astype(str)
     else:
         column = {c: k for k, c in enumerate(classes)}
+        column |= {k: k for k in range(len(classes))} if named else {}
         return np.fromiter(
             (column.get(_hashable(v), -1) for v in labels.tolist()), np.int64, len(labels)
         )

@@ -88,8 +88,8 @@ class AlignedReliability(Diagram):
             f"{name} {number(one.error)} (expected if calibrated {number(one.null_mean)})"
             for name, one in errors
         )
-        caption = "Beside each name, its calibration error. "
-        caption += f"{self.each[0].bins}, {self.each[0].n:,} rows."
+        caption = "The number beside each name is its calibration error "
+        caption += f"({self.each[0].bins}, {self.each[0].n:,} rows)."
         description = f"Reliability diagrams of {self.event}, with calibration errors: {listed}."
         columns = min(ACROSS, len(self.each))
         return Picture(

@@ -30,7 +30,7 @@ class AlignedSharpness(Diagram):
             f"{number(one.total)}"
             for name, one in self.each.items()
         )
-        caption = "Grey: density of the predicted probabilities, on one scale for all models."
+        caption = "Grey areas show how often each confidence occurs, on one scale for all models."
         return Picture(
             tuple(self._panel(k, across) for k in range(len(self.each))),
             TITLE,

@@ -103,7 +103,9 @@ class BeforeAfter(Diagram):
             square=True,
         )
         left = f" Bins with fewer than {self.few} rows are left out."
-        caption = f"{self.bins} bins of equal width, with 95% intervals; larger points: more rows."
+        caption = (
+            f"{self.bins} bins of equal width, with 95% intervals. Larger points have more rows."
+        )
         caption += left if self.left_out else ""
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 

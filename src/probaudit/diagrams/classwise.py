@@ -78,8 +78,8 @@ class ClasswiseReliability(Diagram):
         which = (
             f"the {shown} {self.order} of {self.of:,}" if shown < self.of else f"{self.order} first"
         )
-        caption = "Beside each name, its calibration error. "
-        caption += f"{self.each[0].bins}, {self.each[0].n:,} rows."
+        caption = "The number beside each name is its calibration error "
+        caption += f"({self.each[0].bins}, {self.each[0].n:,} rows)."
         worst = max(zip(self.classes, self.each, strict=True), key=lambda pair: pair[1].error)
         description = (
             f"Reliability diagrams of single classes ({which}). Class {worst[0]} has the largest"

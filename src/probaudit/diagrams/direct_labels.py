@@ -50,7 +50,9 @@ def directly_labelled(picture: Picture, marker: float | None = None) -> Picture:
     named = {*bands, *texts}
     marks = [replace(mark, name="") if mark.name in named else mark for mark in panel.marks]
     marks += texts.values()
-    caption = " ".join([picture.caption, *(f"Band: {name}." for name in dict.fromkeys(bands))])
+    caption = " ".join(
+        [picture.caption, *(f"The band is the {name}." for name in dict.fromkeys(bands))]
+    )
     return replace(picture, panels=(replace(panel, marks=tuple(marks)),), caption=caption)
 
 

@@ -104,8 +104,9 @@ class GroupErrors(Diagram):
             else ""
         )
         caption = (
-            "Grey: 95% limit if calibrated, corrected for the number of groups (Bonferroni). "
-            f"Lines: 95% intervals. In brackets: rows.{some}"
+            "Error of each group with its 95% interval, and its number of rows in brackets. Grey "
+            "bars show the 95% limit if calibrated, corrected for the number of groups "
+            f"(Bonferroni).{some}"
         )
         return Picture(
             (panel,), f"Groups the model misjudges, by {self.by}", self._description(), caption

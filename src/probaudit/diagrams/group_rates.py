@@ -120,9 +120,11 @@ class GroupRates(Diagram):
         rate = "rate" if self.risk else "accuracy"
         across = Axis(rate, *self._ends(), percent=True)
         panel = Panel(tuple(marks), across, Axis("", categories=self.names))
-        caption = "The largest difference first. Lines are 95% intervals."
+        caption = (
+            f"Predicted and observed {rate}, the largest difference first, with 95% intervals."
+        )
         if self.total > len(self.names):
-            caption += f" Shown: the {len(self.names)} clearest of {self.total:,}."
+            caption += f" These are the {len(self.names)} clearest of {self.total:,}."
         return Picture(
             (panel,), f"Predicted and observed {rate} by {self.what}", self._description(), caption
         )

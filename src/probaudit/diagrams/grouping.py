@@ -87,8 +87,9 @@ class GroupingDiagram(GroupingRates, Diagram):
         return len(self.region_bin) <= MOST_INTERVALS
 
     def _caption(self) -> str:
-        parts = ["The further apart the regions of a bin, the greater the grouping loss"]
-        parts[0] += "; vertical lines are 95% intervals." if self._with_intervals else "."
+        parts = ["Each point is a region of rows with similar predictions: the further apart the "]
+        parts[0] += "regions of one bin are, the more loss hidden groups cause."
+        parts[0] += " Vertical lines are 95% intervals." if self._with_intervals else ""
         left_out = [
             (int((~_thick(rows)).sum()), what)
             for rows, what in ((self.rows, "bin"), (self.region_rows, "region"))
@@ -97,7 +98,7 @@ class GroupingDiagram(GroupingRates, Diagram):
             words = " and ".join(
                 f"{count:,} {what}{'s' * (count > 1)}" for count, what in left_out if count
             )
-            parts.append(f"Not drawn: {words} of fewer than {THIN} rows.")
+            parts.append(f"Left out: {words} of fewer than {THIN} rows.")
         if self.region_rows.max() < THIN:
             parts.append(f"Every region has fewer than {THIN} rows: the rates are imprecise.")
         return " ".join(parts)

@@ -101,7 +101,8 @@ class IntervalWise(Diagram):
             Panel(rows, Axis("rows", 0.0, percent=True), names, share=0.35),
         )
         caption = (
-            "By predicted probability. Outside the range: how far observed rates lie outside it. "
+            "Each range of predicted probabilities has its own calibration error; beside it is how "
+            "far the observed rate lies outside the range. "
         )
         caption += "Lines are 95% intervals."
         title = "Calibration error by confidence range"

@@ -102,8 +102,10 @@ class LensTable(Diagram):
             Axis("calibration error", 0.0),
             share=0.7,
         )
-        caption = "Lines: 95% intervals of the error of the population. "
-        caption += f"{capitalised(self.definition)}; with other bins, as in the ECE, errors differ."
+        caption = "Lines are 95% intervals of the error of the population. "
+        caption += (
+            f"{capitalised(self.definition)}. Errors differ from the ECE, which has other bins."
+        )
         title = "Calibration error by event"
         return Picture((panel,), title, self._description(), caption)
 

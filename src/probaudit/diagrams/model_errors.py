@@ -70,7 +70,7 @@ class ErrorsByModel(Diagram):
         axis = Axis("calibration error", 0.0)
         share = min(1.6, 0.25 + 0.035 * len(groups) * (1 + len(self.each)))
         panel = Panel(tuple(marks), axis, Axis("", categories=groups), share=share)
-        caption = "Grey: 95% limit if calibrated. Lines: 95% intervals."
+        caption = "Errors with 95% intervals; grey bars show the 95% limit if calibrated."
         first = next(iter(self.each.values()))
         by = f"by {first.by}" if isinstance(first, GroupErrors) else "by confidence range"
         return Picture((panel,), f"Calibration errors {by}", self._description(), caption)

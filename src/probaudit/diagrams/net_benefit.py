@@ -70,8 +70,9 @@ class DecisionCurves(Diagram):
         top = max(rate, *(float(np.nanmax(mark.values("y"))) for mark in marks))
         up = Axis("net benefit", -SHOWN_LOSS * rate, (1 + MARGIN) * top)
         caption = (
-            "Events acted on per row, less false alarms weighted by the odds of the threshold. "
-            "Useful where it is above both grey lines."
+            "Net benefit is the events acted on per row, less the false alarms, weighted by the "
+            "odds of the threshold. The probabilities are useful if their curve is above both grey "
+            "lines."
         )
         title = "Net benefit of acting on the probability"
         return Picture((Panel(tuple(marks), across, up),), title, self._description(), caption)

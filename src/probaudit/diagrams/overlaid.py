@@ -75,11 +75,11 @@ class OverlaidReliability(Diagram):
         across = Axis("predicted probability", 0, 1, percent=True)
         up = Axis("observed rate", 0, 1, percent=True)
         panel = Panel(tuple(marks), across, up, square=True)
-        caption = f"Probability of {self._event}. "
-        caption += (
-            "Dashed: calibrated; below it, predictions are too high. Larger points: more rows."
+        caption = (
+            f"Probability of {self._event}. A calibrated model lies on the dashed line; below it, "
+            "predictions are too high. "
+            f"Larger points have more rows ({self.each[0].bins}, {self.each[0].n:,} rows)."
         )
-        caption += f" {self.each[0].bins}, {self.each[0].n:,} rows."
         if not all(self._drawn(one).all() for one in self.each):
             caption += f" Bins with fewer than {self._least} rows are left out."
         return Picture((panel,), "Reliability of all models", self._description(), caption)

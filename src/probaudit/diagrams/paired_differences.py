@@ -99,11 +99,9 @@ class PairedDifferences(Diagram):
     def picture(self) -> Picture:
         columns = 1 if len(self.models) <= STACKED else 2
         panels = tuple(self._panel(metric) for metric in self.metrics)
-        caption = (
-            f"Each model minus {self.reference}, on the same rows. Lines: paired 95% intervals."
-        )
+        caption = f"Each model minus {self.reference} on the same rows, with paired 95% intervals."
         if "tied" in self.verdict:
-            caption += " Hollow: tied, as the interval contains 0."
+            caption += " A hollow point is a tie: its interval contains 0."
         title = f"Differences from {self.reference}"
         return Picture(panels, title, self._description(), caption, min(columns, len(panels)))
 

@@ -228,9 +228,10 @@ class Reliability(Diagram):
     def _caption(self) -> str:
         what = "Miscalibration (CORP)" if self.curve is not None else "Calibration error (ECE)"
         return (
-            f"{what} {number(self.error)}; expected if calibrated {number(self.null_mean)}, "
-            f"95% limit {number(self.null_high)} ({p_words(self.p_value)}). "
-            f"{self.bins}, {self.n:,} rows.{'' if self.curve is not None else LINES}"
+            f"{what} {number(self.error, 3)}; a calibrated model would have "
+            f"{number(self.null_mean, 3)} on average and {number(self.null_high, 3)} at most (95% "
+            f"limit; {p_words(self.p_value)}). {self.bins}, {self.n:,} rows."
+            f"{'' if self.curve is not None else LINES}"
         )
 
     def _description(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimate import Estimate
-from ..text import percent
+from ..text import capitalised, percent
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
@@ -74,11 +74,17 @@ class RepairGains(Diagram):
             Text(None, y, percent(gain), role="recalibrated" if best else "model")
             for y, gain, best in zip(place, self.gains, chosen, strict=True)
         ]
-        across = Axis("log loss removed, out of fold", percent=True)
+        across = Axis("log loss removed (cross-validated)", percent=True)
         panel = Panel(tuple(marks), across, Axis("", categories=self.names))
-        infinite = f"Not shown, as their log loss is infinite: {', '.join(self.left_out)}."
-        caption = "Lines are 95% intervals." + (" Blue: recommended." if chosen.any() else "")
-        caption += f" {infinite}" if self.left_out else ""
+        caption = "Right of 0, a calibrator lowers the log loss; lines are 95% intervals."
+        if self.left_out:
+            names = " and ".join(filter(None, [", ".join(self.left_out[:-1]), self.left_out[-1]]))
+            verbs = (
+                "makes it infinite and is"
+                if len(self.left_out) == 1
+                else "make it infinite and are"
+            )
+            caption += f" {capitalised(names)} {verbs} not drawn."
         return Picture((panel,), "Gain of each calibrator", self._description(), caption)
 
     def _description(self) -> str:

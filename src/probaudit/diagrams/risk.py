@@ -159,13 +159,14 @@ class RiskCurves(Diagram):
 
     def _caption(self) -> str:
         scored = (
-            " In brackets: the log loss (base-rate forecast = 1)."
+            " The number beside a name is its log loss; the base-rate forecast has 1."
             if np.isfinite(self.scores).any()
             else ""
         )
         if self.normalize:
             return (
-                f"Above 1, the probabilities cost more than the same decision for all rows.{scored}"
+                "Above 1, decisions by the probabilities cost more than the same decision for all "
+                f"rows.{scored}"
             )
         weight = self.weight
         area = {(1.0, 1.0): "log loss", (2.0, 2.0): "Brier score"}.get(

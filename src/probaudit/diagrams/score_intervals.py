@@ -86,9 +86,9 @@ class ScoreIntervals(Diagram):
         if not np.isnan(self.normalised).all():
             ends = self.normalised, self.normalised_low, self.normalised_high
             panels.append(self._panel("1 = base-rate forecast", *ends, reference=1.0))
-        caption = "With 95% intervals."
+        caption = "Each model's score with its 95% interval."
         if len(panels) > 1:
-            caption += " Normalised: above 1 is worse than the base-rate forecast."
+            caption += " Normalised scores above 1 are worse than the base-rate forecast."
         return Picture(tuple(panels), self.title, self._description(), caption)
 
     def _panel(

@@ -63,9 +63,13 @@ class SelectivePrediction(Diagram):
         across = Axis("share of rows answered", 0.0, 1.0, percent=True)
         up = Axis("error rate", 0.0, min(1.0, 1.05 * top) or 1.0, percent=True)
         areas = ", ".join(
-            f"{'' if one else f'{name} '}{number(found.aurc)}" for name, found in self.found.items()
+            f"{'' if one else f'{name} '}{number(found.aurc, 3)}"
+            for name, found in self.found.items()
         )
-        caption = f"Area under the curve (AURC, lower is better): {areas}"
+        caption = (
+            "The lower the curve, the better the confidence separates right from wrong answers. "
+            f"Area under it (AURC): {areas}"
+        )
         title = "Error rate if only confident rows are answered"
         panel = Panel(tuple(marks), across, up)
         return Picture((panel,), title, self._description(), f"{caption}.")

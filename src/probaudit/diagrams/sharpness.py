@@ -190,20 +190,20 @@ class CalibrationSharpness(Diagram):
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:
-        words = "The band is what recalibration cannot remove: lack of sharpness. "
-        words += f"{capitalised(NAMES[self.score])}: calibration error (CAL)"
-        words += f" {number(self.calibration)}"
+        words = "The band is the loss that recalibration cannot remove, for lack of sharpness. "
+        words += f"By the {NAMES[self.score]}, the calibration error (CAL) is"
+        words += f" {number(self.calibration, 3)}"
         if math.isfinite(self.low):
-            words += f" (95% interval {number(self.low)} to {number(self.high)})"
+            words += f" (95% interval {number(self.low, 3)} to {number(self.high, 3)})"
         if self.infinite_rows:
             rows = counted(self.infinite_rows)
             words += (
                 f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
             )
         else:
-            words += f", loss of all classes (TOT) {number(self.total)}"
+            words += f", and the loss of all classes (TOT) is {number(self.total, 3)}"
         if math.isfinite(self.expected):
-            words += f". Expected CAL if calibrated: {number(self.expected)}"
+            words += f"; a calibrated model would have a CAL of {number(self.expected, 3)}"
         if self.sampled:
             words += f". CAL and the gap are from a sample of {self.sampled:,} rows"
         return f"{capitalised(words)}. {capitalised(self.kernel)}, {self.n:,} rows."

@@ -126,7 +126,7 @@ class SmoothCalibration(Diagram):
     def _caption(self) -> str:
         kernel = f"Gaussian kernel of width {self.width:.3f}"
         band = "The band is the 95% interval of the curve."
-        return f"SmoothECE {number(self.error)}; {kernel}, {self.n:,} rows. {band}"
+        return f"SmoothECE {number(self.error, 3)}. {band} {kernel}, {self.n:,} rows."
 
     def _description(self) -> str:
         far = int(np.argmax(np.abs(self.stated - self.observed) * self.density))

@@ -109,8 +109,9 @@ class TopKCalibration(Diagram):
                     share=0.5,
                 ),
             )
-        caption = "Grey: error expected if calibrated. Lines: 95% intervals."
-        caption += " Dashed: predicted, on average." if len(self.models) > 1 else ""
+        caption = "Calibration error of the event that the true class is among the k most probable,"
+        caption += " with 95% intervals. Grey bars show the error expected if calibrated."
+        caption += " Dashed lines are mean predictions." if len(self.models) > 1 else ""
         return Picture(
             panels, "Calibration beyond the most probable class", self._description(), caption
         )

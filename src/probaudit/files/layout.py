@@ -268,9 +268,16 @@ def _in_class_order(
             label,
             "labels must be the classes that output columns are named after",
             f"labels are {labels.dtype}, but classes are named {listed(parts)}",
-            way_out=("pass ", Argument("classes"), ", the label of each output column in order"),
+            way_out=("pass ", Argument("classes"), _order_words(labels)),
         )
     return outputs, named
+
+
+def _order_words(labels: np.ndarray) -> str:
+    """The order in which classes must be given."""
+    if labels.dtype.kind in "iu":
+        return ", the classes in the order of the labels 0, 1, ..."
+    return ", the label of each output column in order"
 
 
 def _check_clusters(layout: Layout) -> None:

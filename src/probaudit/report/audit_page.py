@@ -37,11 +37,14 @@ from .page import (
 )
 from .sections import provenance
 from .terminal import (
+    CONSTANT,
     LABELS,
     SELECTIVE,
     facts,
     grouped_by,
     interval,
+    interval_of,
+    is_constant,
     is_pairs,
     predicted_words,
     region_words,
@@ -101,14 +104,14 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         sections,
         grade=found.words,
         lead=found.sentence,
-        term=_recommended_term(audit),
+        term=_selected_term(audit),
         markdown=summary.as_markdown(audit, title, facts(audit), audit.spelling),
     )
 
 
-def _recommended_term(audit: Audit) -> tuple[str, str] | None:
-    """The recommended calibrator and what it does, for a tooltip in the sentence."""
-    best = audit.recommended
+def _selected_term(audit: Audit) -> tuple[str, str] | None:
+    """The selected calibrator and what it does, for a tooltip in the sentence."""
+    best = audit.selected
     return None if best is None or best.name == "identity" else (best.title, best.gloss)
 
 
@@ -161,7 +164,7 @@ def _summary_table(audit: Audit) -> Table:
     tips = TIPS | {row[0]: TIPS[summary.ECE] for row in rows if row[0].startswith(summary.ECE)}
     sampled = summary.sample_words(audit)
     after = summary.repaired(audit) is not None
-    caption = "Before and after recalibration" if after else "The most important numbers"
+    caption = "Before and after recalibration" if after else "Key numbers"
     caption += f" ({sampled})" if sampled else ""
     return Table(caption, names, rows, tips=tips)
 
@@ -171,19 +174,15 @@ def _next_steps(audit: Audit) -> Section | None:
     found = audit.decision.findings
     if not found:
         return None
-    return Section("next", "What to do", [FindingList(found, audit.spelling)])
-
-
-def _is_constant(audit: Audit) -> bool:
-    return int((audit.evidence.judged.rows > 0).sum()) == 1
+    return Section("next", "What to do", [FindingList(found, audit.spelling, advice_first=True)])
 
 
 def _reliability(audit: Audit) -> Section | None:
     lead = (
-        "Points on the diagonal are calibrated. Bands around it show the 95% range of a calibrated "
-        "model."
+        "Points on the diagonal are calibrated: the predicted rate is the observed one. The band "
+        "around it contains 95% of the points of a calibrated model."
     )
-    if _is_constant(audit):
+    if is_constant(audit):
         return None
     return Section("calibration", "Reliability in detail", [reliability(audit)], lead)
 
@@ -198,7 +197,7 @@ def _scores(audit: Audit) -> list[Block]:
         rows.append([label, number(x), interval(x), *more])
         tips[label] = in_words(x.definition, pairs=is_pairs(audit))
     headers = ("", "value", "95% interval", "relative", "95% interval")
-    caption = "Scores of all rows; relative: the base-rate forecast has 1, lower is better"
+    caption = "Scores of all rows. Relative scores are divided by that of the base-rate forecast."
     return [Table(caption, headers, rows, tips=tips)]
 
 
@@ -219,7 +218,7 @@ def _calibration(audit: Audit) -> list[Block]:
         error.title: in_words(error.estimate.definition, pairs=is_pairs(audit))
         for error in audit.errors
     }
-    caption = "Calibration errors; that of a calibrated model is not 0 either"
+    caption = "Calibration errors, beside those expected of a calibrated model on as many rows"
     return [
         Table(
             caption,
@@ -243,7 +242,7 @@ def _classes(audit: Audit) -> Section | None:
         [*_error_row(error, error.adjusted), "miscalibrated" if error.miscalibrated else ""]
         for error in worst
     ]
-    caption += f", 15 equal bins; miscalibrated: {CORRECTED}, of at most 0.01"
+    caption += ". A class is miscalibrated if its corrected p is below 0.01 (15 equal bins)."
     table = Table(caption, headers, rows, words=(0, 5), tips=TIPS)
     lead = "How often each predicted class is right, and the reliability of each class."
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
@@ -255,19 +254,21 @@ def _risk(audit: Audit) -> list[Block]:
     if found is None:
         return []
     headers = ("", "value", "95% interval")
-    rows = [(NAMES[name], number(x), interval(x)) for name, x in found.estimates()]
+    rows = [(NAMES[name], number(x), interval_of(name, x)) for name, x in found.estimates()]
     tips = {
         NAMES[name]: in_words(x.definition, pairs=is_pairs(audit)) for name, x in found.estimates()
     }
     event = "the answer is right" if is_pairs(audit) else class_words(audit.event)
     caption = f"Predicted and observed rate: {counted(found.rows)}, {event} in {found.events:,}"
+    caption += f". {capitalised(CONSTANT)}." if is_constant(audit) else ""
     return [Table(caption, headers, rows, tips=tips)]
 
 
 def _selective(audit: Audit) -> list[Block]:
     """The error rate among the most confident rows."""
     rows = [
-        (label, number(audit[name]), interval(audit[name])) for name, label in SELECTIVE.items()
+        (label, number(audit[name]), interval_of(name, audit[name]))
+        for name, label in SELECTIVE.items()
     ]
     tips = {label: audit[name].definition for name, label in SELECTIVE.items()}
     return [Table("Selective prediction", ("", "value", "95% interval"), rows, tips=tips)]
@@ -275,7 +276,7 @@ def _selective(audit: Audit) -> list[Block]:
 
 def _numbers(audit: Audit) -> Section:
     tables = [*_scores(audit), *_calibration(audit), *_risk(audit), *_selective(audit)]
-    figures = [] if _is_constant(audit) else [sharpness(audit), *error_figures(audit)]
+    figures = [] if is_constant(audit) else [sharpness(audit), *error_figures(audit)]
     blocks: list[Block] = [*tables, *figures]
     return Section("numbers", "All numbers", blocks, folded=True)
 
@@ -352,7 +353,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
         for group in groups[:SHOWN_GROUPS]
     ]
     what = "mean predicted probability, and observed " + ("rate" if risk else "accuracy")
-    what += " (O/E: observed / expected events)" if risk else ""
+    what += ". O/E is observed / expected events" if risk else ""
     which = f", the worst {len(rows)} of {len(groups):,}" if len(rows) < len(groups) else ""
     words = (0, len(headers) - 1)
     return Table(f"{title}{which}: {what}{more}", headers, rows, words, tips=TIPS)
@@ -406,27 +407,36 @@ def _repairs(audit: Audit) -> Section | None:
         )
         for repair in ordered
     ]
-    usable = audit.grade != "do_not_use"
-    marked = [k for k, repair in enumerate(ordered) if repair.recommended and usable]
-    caption = "Cross-validated, the lowest log loss first"
-    caption += ". Bold: recommended" if marked else ""
-    if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
-        caption += "; its log loss and gain are corrected for having been chosen"
+    marked = [k for k, repair in enumerate(ordered) if repair.recommended]
+    caption = "Scores of each calibrator, the lowest log loss first."
+    caption += " The recommended one is in bold." if marked else ""
+    if len(ordered) > 2 and any(one.selected and one.name != "identity" for one in ordered):
+        caption += " The log loss and gain of the one selected are corrected for the choice."
     if any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (
-            ". Worse than the best: the 95% interval of the paired difference in log loss is "
-            "above 0; tied: it includes 0"
+            " A calibrator is worse than the best if the 95% interval of the paired difference in "
+            "log loss is above 0, and tied if it includes 0."
         )
     tips = {one.title: one.gloss for one in ordered}
     table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
-    lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     best = ordered[marked[0]].title if marked else ""
-    if best and ordered[marked[0]].name != "identity":
-        lead += f" Recommended: {best} ({tips[best]})."
+    lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
     gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
     figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
     return Section("repairs", "Repairs", [*figures, table], lead)
+
+
+def _repair_words(audit: Audit) -> str:
+    """Which calibrator to use, if any."""
+    best = audit.recommended
+    if best is None:
+        if audit.grade == "cannot_tell":
+            return "No calibrator is recommended, because these rows cannot tell which one helps."
+        return "No calibrator is recommended, because none makes these probabilities useful."
+    if best.name == "identity":
+        return "No calibrator is needed."
+    return f"Use {best.title}: {best.gloss}."
 
 
 def _methods(audit: Audit) -> Section:
@@ -445,7 +455,7 @@ def _methods(audit: Audit) -> Section:
 def _missing(audit: Audit) -> list[str]:
     """What the page does not have, and why."""
     found = []
-    if _is_constant(audit):
+    if is_constant(audit):
         found.append("No reliability diagram: all rows have the same probability.")
     if audit.budget is None:
         given = audit.evidence.sample.features is not None

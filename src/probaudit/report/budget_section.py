@@ -57,7 +57,7 @@ def cells(row: BudgetPart) -> tuple[str, ...]:
 
 def notes_of(audit: Audit, found: LossBudget) -> list[str]:
     """What to know about these numbers: at most two sentences."""
-    best, notes = audit.recommended, []
+    best, notes = audit.selected, []
     if best is not None and best.corrects_groups:
         uses = f"{capitalised(best.title)} uses groups or features"
         notes.append(f"{uses}: what it removes includes differences between groups.")

@@ -186,7 +186,10 @@ def _numbers(found: Comparison) -> Section:
 def _differences(found: Comparison) -> list[Block]:
     """A table for each model."""
     blocks: list[Block] = [
-        Words("Both models are resampled with the same rows. Tied: the interval contains 0.")
+        Words(
+            "Both models are resampled with the same rows. They are tied if the interval of their "
+            "difference contains 0."
+        )
     ]
     for model, parts in found.differences.items():
         rows = [

@@ -28,9 +28,9 @@ class SummaryRow(NamedTuple):
 
 
 def repaired(audit: Audit) -> Repair | None:
-    """The recommended calibrator, if it changes the outputs and the verdict advises it."""
+    """The recommended calibrator; None if the verdict advises none."""
     best = audit.recommended
-    return best if best is not None and audit.grade == "recalibrate" else None
+    return best if best is not None and best.name != "identity" else None
 
 
 def one_tried(audit: Audit) -> bool:

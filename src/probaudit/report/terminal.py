@@ -45,6 +45,11 @@ SELECTIVE = {
     "accuracy_at_80": "accuracy of the 80% most confident rows",
     "coverage_at_risk_5": "largest coverage with at most 5% errors",
 }
+EXACT = ("predicted", "auc", "confidence_auroc")  # of a constant output
+CONSTANT = (
+    "all rows have the same output, so its mean has no sampling error, the AUC is 0.5 by "
+    "definition, and slope and intercept are undefined"
+)
 RISK = ("observed", "predicted", "observed_expected", "slope", "ici", "brier_skill", "auc")
 METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
 SHOWN_REGIONS = 5
@@ -61,6 +66,11 @@ MARKS = {
 def interval(x: Estimate) -> str:
     """The 95% interval of an error or a score."""
     return f"{number(x.low)} to {number(x.high)}" if math.isfinite(x.low) else MISSING
+
+
+def interval_of(name: str, x: Estimate) -> str:
+    """The 95% interval of a measure of a risk or a confidence, which is exact for a constant."""
+    return "exact" if name in EXACT and x.low == x.high else interval(x)
 
 
 def share_interval(x: Estimate) -> str:
@@ -95,13 +105,13 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """The share of the log loss that the recommended calibrator removes."""
-    text, best = Text(), audit.recommended
+    """The share of the log loss that the selected calibrator removes."""
+    text, best = Text(), audit.selected
     if best is not None and best.name != "identity" and math.isfinite(best.gain):
         text.append("calibration loss  ").append(percent(best.gain), "bold").append(
             f" of the log loss ({share_interval(best.gain)}), "
         )
-        text.append(f"removable by {best.title}, out of fold")
+        text.append(f"removed by {best.title} in cross-validation")
         text.append("; see below for other calibrators" if len(audit.repairs) > 2 else "")
     return text
 
@@ -126,7 +136,7 @@ def risks(audit: Audit) -> Table:
         "selective prediction" if audit.validation is None else what, "value", "95% interval"
     )
     for name in () if audit.validation is None else RISK:
-        table.add_row(NAMES[name], number(audit[name]), interval(audit[name]))
+        table.add_row(NAMES[name], number(audit[name]), interval_of(name, audit[name]))
     for name in ("aurc", "accuracy_at_80"):
         table.add_row(SELECTIVE[name], number(audit[name]), interval(audit[name]))
     return table
@@ -167,7 +177,7 @@ def group_words(audit: Audit) -> list[str]:
 def repairs(audit: Audit) -> Table:
     """The scores after each calibrator; a star marks the recommended one."""
     table = NumberTable(
-        "repair, out of fold", "log loss", "Brier", "ECE", "accuracy", "gain", "95% interval"
+        "repair, cross-validated", "log loss", "Brier", "ECE", "accuracy", "gain", "95% interval"
     )
     for repair in audit.repairs:
         gain, mark = repair.gain, "*" if repair.recommended else " "
@@ -240,6 +250,7 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
     foot = [
         "relative: divided by the score of the base-rate forecast; below 1 is better",
         "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
+        *([CONSTANT] if audit.validation is not None and is_constant(audit) else []),
         *group_words(audit),
         *([] if found is None else notes_of(audit, found)),
     ]
@@ -269,6 +280,11 @@ def outputs_words(summary: Summary) -> str:
 def is_pairs(audit: Audit) -> bool:
     """Whether rows have a confidence and its correctness, not class probabilities."""
     return audit.summary.plan.kind == "pairs"
+
+
+def is_constant(audit: Audit) -> bool:
+    """Whether all rows have the same output."""
+    return int((audit.evidence.judged.rows > 0).sum()) == 1
 
 
 def grouped_by(audit: Audit) -> str:

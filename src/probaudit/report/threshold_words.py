@@ -15,8 +15,8 @@ from ..scoring.operating_points import OperatingPoints
 from ..text import MISSING, capitalised, percent, significant, whole_percent
 
 RARE = 0.01  # event rate below which numbers are of 100,000 rows
-RELATIVE = "cost / same decision for all"
-COST_OF_ACTING, COST_OF_ANSWERING = "cost (cheaper error: 1)", "cost (an error: 1)"
+RELATIVE = "share of the cost without probabilities"
+COST_OF_ACTING, COST_OF_ANSWERING = "cost of errors", "cost of errors and reviews"
 LEAST_CHANGE = 0.005  # of the cost, below which it counts as the same
 
 
@@ -127,7 +127,7 @@ class Acting(Threshold):
         "hits predicted": "the sum of the probabilities of the rows acted on: the hits of a "
         "calibrated model",
         "misses": "the event happened, and the row was not acted on",
-        COST_OF_ACTING: "of false alarms and misses; the cheaper of the two costs 1",
+        COST_OF_ACTING: "the cost of all false alarms and misses; the cheaper of the two costs 1",
         RELATIVE: "the cost divided by that of acting on all rows or on none, the cheaper of the "
         "two",
     }
@@ -201,7 +201,7 @@ class Answering(Threshold):
     tips: ClassVar[dict[str, str]] = {
         "errors predicted": "the sum of 1 − probability over the answered rows: the errors of a "
         "calibrated model",
-        COST_OF_ANSWERING: "of errors and reviews; an error costs 1",
+        COST_OF_ANSWERING: "the cost of all errors and reviews; an error costs 1",
         RELATIVE: "the cost divided by that of answering all rows or of reviewing all, the cheaper "
         "of the two",
     }

@@ -26,6 +26,8 @@ def auc(event: EventTable) -> Estimate:
     value, influence = auc_influence(event)
     if math.isnan(value):
         return Estimate(value, n=event.n, definition=words + event.words)
+    if event.constant:  # all rows are tied
+        return Estimate(value, low=value, high=value, n=event.n, definition=words + event.words)
     rarer = min(event.rate, 1 - event.rate) * event.effective_rows
     return bounded_estimate(event, value, influence, words, rows=rarer)
 

@@ -23,6 +23,8 @@ from ..states import EventSums
 from .clusters import Clusters
 from .intervals import Z95, t95, wilson
 
+CONSTANT_ROWS = 100  # with one probability, from which it is taken as a constant
+
 
 @dataclass(frozen=True, eq=False)
 class EventRows:
@@ -120,6 +122,11 @@ class EventTable:
     def n(self) -> int:
         """The number of rows."""
         return int(self.count.sum())
+
+    @property
+    def constant(self) -> bool:
+        """Whether rows have the same probability, and are enough to call it a constant."""
+        return len(self.p) == 1 and self.n >= CONSTANT_ROWS
 
     @property
     def weighted(self) -> bool:

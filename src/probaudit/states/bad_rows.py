@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.arrays import is_missing
+from ..data.classes import are_names
 from ..data.label_hints import label_hint
 from ..data.predictions import IGNORED, Block
 from ..errors import Argument, InputError, WayOut
@@ -43,12 +44,18 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         label = label.item() if isinstance(label, np.generic) else label
         missing = is_missing(label) or label == ""
         shown = "label is missing" if missing else f"label {label!r}"
+        words, classes = f"must be one of the classes {_listed(plan.classes)}", plan.classes
+        if isinstance(label, (int, float)) and not missing and are_names(classes):
+            words = (
+                "a label that is a number must be the position of its class, from 0 "
+                f"({classes[0]!r}) to {len(classes) - 1} ({classes[-1]!r})"
+            )
         return InputError(
             name("y"),
-            f"must be one of the classes {_listed(plan.classes)}",
+            words,
             shown,
             row=row,
-            way_out=() if missing else label_hint(block.raw_labels, label, plan.classes),
+            way_out=() if missing else label_hint(block.raw_labels, label, classes),
         )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"

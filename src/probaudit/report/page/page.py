@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_TABLE_ROWS = 200
-MARKED = "The vertical line is the chosen threshold."
+MARKED = "The vertical line marks the chosen threshold."
 NARROW_TABLE = 4  # columns of a table that fits half of a printed page
 LEAST_EXCESS = 0.005  # of a bar over the base-rate forecast, to be marked as clipped
 PALETTE = {*SERIES, *COLOURS.values()}
@@ -53,11 +53,13 @@ class CommandLine:
 
 @dataclass(frozen=True)
 class FindingList:
-    """Findings; `spell` writes the actions of their advice."""
+    """Findings; `spell` writes the actions of their advice. With `advice_first`, what to do stands
+    before the reason."""
 
     kind: ClassVar[str] = "findings"
     findings: Sequence[Finding]
     spell: Spelling = COMMANDS
+    advice_first: bool = False
 
     def advice(self, finding: Finding) -> list[tuple[bool, str]]:
         """The parts of a finding's advice, each with whether it is code."""
