@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 import probaudit as pb
-from probaudit.kernels import signatures
-from probaudit.states import numpy_pass
+from probaudit.kernels import signatures, twins
 
 
 def rows(n: int, classes: int, dtype: Any = np.float64, **options: Any) -> pb.Predictions:
@@ -69,7 +68,7 @@ def ordinary_use() -> None:
 
 
 if __name__ == "__main__":
-    numpy_pass.PASSES = 0  # use the kernels for few rows too
+    twins.CALLS = 0  # use the kernels for few rows too
     ordinary_use()
     found = {
         name: sorted(

@@ -19,10 +19,9 @@ USE = """
 import json, sys
 import numpy as np
 import probaudit as pb
-from probaudit.kernels import signatures
-from probaudit.states import numpy_pass
+from probaudit.kernels import signatures, twins
 
-numpy_pass.PASSES = 0
+twins.CALLS = 0
 rng = np.random.default_rng(0)
 p = rng.random(2000)
 y = (rng.random(2000) < p).astype(int)
