@@ -121,6 +121,9 @@ CASES = {
     "tallies.flush_cells": lambda r: [r.running(of_classes) for of_classes in (0, 1)],
     "tallies.merge": lambda r: [(r.pairs(9, 4), r.pairs(9, 4), 0, sign) for sign in (1, -1)],
     "event_pass.tally_events": lambda r: [r.events(dtype) for dtype in (np.float32, np.float64)],
+    "kd_tree.tree_cells": lambda r: [
+        (r.probs, least, at_median) for least in (2.0, 20.0) for at_median in (False, True)
+    ],
     "logistic.logistic_sums": lambda r: [
         (np.ascontiguousarray(r.z[:, :2].T), targets, r.weights, r.rng.normal(size=2))
         for targets in (r.hits, r.event)
