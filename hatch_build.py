@@ -64,6 +64,7 @@ class BuildHook(BuildHookInterface[Any]):
             "NUMBA_CPU_NAME": name,
             "NUMBA_CPU_FEATURES": features,
             "NUMBA_CACHE_DIR": folder,
-            "PYTHONPATH": str(Path(self.root, "src")),
+            # after it, where the front end put the packages of the build
+            "PYTHONPATH": os.pathsep.join([str(Path(self.root, "src")), *filter(None, sys.path)]),
         }
         return subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ | settings)
