@@ -60,11 +60,12 @@ class BuildHook(BuildHookInterface[Any]):
         return True
 
     def _started(self, folder: str, name: str, features: str) -> subprocess.Popen[bytes]:
+        path = filter(None, [os.environ.get("PYTHONPATH")])
         settings = {
             "NUMBA_CPU_NAME": name,
             "NUMBA_CPU_FEATURES": features,
             "NUMBA_CACHE_DIR": folder,
-            # after it, where the front end put the packages of the build
-            "PYTHONPATH": os.pathsep.join([str(Path(self.root, "src")), *filter(None, sys.path)]),
+            # after it, where pip put the packages of the build
+            "PYTHONPATH": os.pathsep.join([str(Path(self.root, "src")), *path]),
         }
         return subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ | settings)
