@@ -3,8 +3,9 @@
 The script is too large for the repository. Its step runs for wheels and for editable installs; only
 it needs vl-convert. At run time, a report then needs no network.
 
-Compiled kernels go into wheels only, which are then for one platform and one version of Python.
-PROBAUDIT_PURE_WHEEL=1 leaves them out: such a wheel runs everywhere, and compiles at first use.
+PROBAUDIT_PLATFORM_WHEEL=1 puts compiled kernels into a wheel, which is then for one platform and
+one version of Python. Releases do so; it takes minutes. Without them, a wheel runs everywhere, and
+compiles at first use what it needs.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SCRIPT = "src/probaudit/report/page/vega.js"
 COMPILED = "src/probaudit/kernels/compiled"
+PLATFORM = os.environ.get("PROBAUDIT_PLATFORM_WHEEL", "0") != "0"
 COMPILE = "from probaudit.kernels.signatures import compile_listed; compile_listed()"
 
 
 class BuildHook(BuildHookInterface[Any]):
+    def dependencies(self) -> list[str]:
+        """What a build needs beyond pyproject.toml: kernels are compiled with numba."""
+        return ["numba>=0.68", "numpy>=2.0"] if PLATFORM else []
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         import vl_convert
 
         script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
         Path(self.root, SCRIPT).write_text(script, "utf-8", newline="\n")
         shutil.rmtree(Path(self.root, COMPILED), ignore_errors=True)
-        pure = os.environ.get("PROBAUDIT_PURE_WHEEL", "0") != "0"
-        if version != "editable" and not pure and self._compile():
+        if version != "editable" and PLATFORM and self._compile():
             build_data |= {"pure_python": False, "infer_tag": True}
 
     def _compile(self) -> bool:
@@ -55,10 +60,12 @@ class BuildHook(BuildHookInterface[Any]):
         return True
 
     def _started(self, folder: str, name: str, features: str) -> subprocess.Popen[bytes]:
+        path = filter(None, [os.environ.get("PYTHONPATH")])
         settings = {
             "NUMBA_CPU_NAME": name,
             "NUMBA_CPU_FEATURES": features,
             "NUMBA_CACHE_DIR": folder,
-            "PYTHONPATH": str(Path(self.root, "src")),
+            # after it, where pip put the packages of the build
+            "PYTHONPATH": os.pathsep.join([str(Path(self.root, "src")), *path]),
         }
         return subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ | settings)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 import probaudit as pb
-from probaudit.kernels import signatures
-from probaudit.states import numpy_pass
+from probaudit.kernels import signatures, twins
 
 
 def rows(n: int, classes: int, dtype: Any = np.float64, **options: Any) -> pb.Predictions:
@@ -52,13 +51,18 @@ def ordinary_use() -> None:
     for classes in (2, 5, 40):
         for kind in kinds:
             pb.audit(rows(2000, classes, **kind))
-        given = rows(2000, classes)
-        pb.calibration_error(given.y, given.probs)
-        pb.select_calibrator(given.y, given.probs)
+        for dtype in (np.float64, np.float32):
+            given = rows(2000, classes, dtype)
+            pb.calibration_error(given.y, given.probs)
+            pb.select_calibrator(given.y, given.probs)
+        pb.bayes_risk(given.y, given.probs, 1 - np.eye(classes))
     binary = rows(2000, 2)
     pb.log_score(binary.y, binary.probs[:, 1])
     pb.brier_score(binary.y, binary.probs)
     pb.smooth_calibration_error(binary.y, binary.probs)
+    pb.calibration_error(binary.y, binary.probs, exact=False)
+    pb.kernel_calibration_test(binary.y, binary.probs)
+    pb.audit(rows(250_000, 2))  # more than a sample
     pb.validation_table(binary.y, binary.probs[:, 1])
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "rows.csv")
@@ -69,7 +73,7 @@ def ordinary_use() -> None:
 
 
 if __name__ == "__main__":
-    numpy_pass.PASSES = 0  # use the kernels for few rows too
+    twins.CALLS = 0  # use the kernels for few rows too
     ordinary_use()
     found = {
         name: sorted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -19,10 +20,9 @@ USE = """
 import json, sys
 import numpy as np
 import probaudit as pb
-from probaudit.kernels import signatures
-from probaudit.states import numpy_pass
+from probaudit.kernels import signatures, twins
 
-numpy_pass.PASSES = 0
+twins.CALLS = 0
 rng = np.random.default_rng(0)
 p = rng.random(2000)
 y = (rng.random(2000) < p).astype(int)
@@ -45,6 +45,21 @@ def test_types_are_read_as_they_are_written(name):
             assert signatures.spelled(signatures.parsed(part)) == part
 
 
+STALE = "run benchmarks/record_signatures.py"
+
+
+@pytest.mark.parametrize("name", signatures.listed())
+def test_listed_signatures_fit_the_arguments(name):
+    """A kernel that takes other arguments now, or a tuple that has other fields, makes the list
+    stale."""
+    arguments = inspect.signature(signatures.kernels()[name].py_func).parameters
+    for spelling in signatures.listed()[name]:
+        assert len(spelling) == len(arguments), f"{STALE}: {name} takes {list(arguments)}"
+        for kind in map(signatures.parsed, spelling):
+            fields = getattr(kind, "fields", ())
+            assert len(fields) == len(getattr(kind, "types", ())), f"{STALE}: {name} has {kind}"
+
+
 @pytest.mark.timeout(600)
 def test_ordinary_use_needs_only_listed_signatures():
     run = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True)
@@ -55,7 +70,7 @@ def test_ordinary_use_needs_only_listed_signatures():
         name: [s for s in found if s not in signatures.listed().get(name, [])]
         for name, found in used.items()
     }
-    assert not any(missing.values()), f"run benchmarks/record_signatures.py; missing: {missing}"
+    assert not any(missing.values()), f"{STALE}; missing: {missing}"
 
 
 def test_warm_up_compiles_what_is_listed(monkeypatch):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compiling import inline, kernel
+from .twins import twin
 from .vectors import STRETCH, beyond, lowest_bit
 
 DIGIT = 11  # bits; the counts of a digit's values fit into the nearest cache
@@ -36,6 +37,7 @@ def bin_of(p, edges, right):
     return b
 
 
+@twin(lambda outputs, *_: outputs)
 @kernel
 def width_bins(outputs, edges, right, bins):
     """The bin of each output."""
@@ -68,6 +70,7 @@ def row_codes(outputs, bits, edges, first, right, codes):
         codes[i] = code
 
 
+@twin(lambda keys: keys)
 @kernel
 def sorting_order(keys):
     """The stable order that sorts unsigned 64-bit numbers: a radix sort from the lowest digit,
@@ -107,6 +110,7 @@ def add_term(high, low, j, x):
     high[j] = t
 
 
+@twin(lambda values, *_: values)
 @kernel
 def add_values(values, cell, high, low):
     """Add values to the sums of cells, [m]."""
@@ -114,6 +118,7 @@ def add_values(values, cell, high, low):
         add_term(high, low, cell[i], values[i])
 
 
+@twin(lambda outputs, *_: outputs)
 @kernel
 def add_event_rows(outputs, labels, weights, cell, high, low):
     """Add rows, w, w^2, w p and w hit to the sums of each cell, [m, 5]."""
@@ -148,6 +153,7 @@ class Bins(NamedTuple):
     right: bool  # whether bins are closed on the right
 
 
+@twin(lambda probs, *_: probs)
 @kernel
 def class_bins(probs, bits, labels, weights, bins, sums):
     """Add rows, w, w^2, w p and w hit to the sums over each bin of each class's probability, [2, K,

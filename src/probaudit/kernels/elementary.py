@@ -31,10 +31,16 @@ def exp(x: float) -> float:
 
     x = k ln 2 + r, e^x = 2^k e^r, and e^r = 1 + r + r^2 q(r) on |r| <= ln 2 / 2.
     """
-    bounded = x if x > LOWEST else LOWEST
-    shifted = np.float64(bounded * LOG2_E + ROUND)
+    value = exp_above_lowest(x if x > LOWEST else LOWEST)
+    return value if x > LOWEST else 0.0
+
+
+@inline
+def exp_above_lowest(x: float) -> float:
+    """The same for x from LOWEST to 0; takes arrays in Python."""
+    shifted = np.float64(x * LOG2_E + ROUND)
     k = shifted - ROUND
-    r = (bounded - k * LN2_HIGH) - k * LN2_LOW
+    r = (x - k * LN2_HIGH) - k * LN2_LOW
     q = 2.510038549551032e-08
     q = q * r + 2.7620088445409746e-07
     q = q * r + 2.7557268459997064e-06
@@ -47,8 +53,7 @@ def exp(x: float) -> float:
     q = q * r + 0.5000000000000001
     fraction = 1.0 + (r + r * r * q)
     exponent = (shifted.view(np.int64) - ROUND_BITS + np.int64(1023)) << np.int64(52)
-    value = fraction * np.int64(exponent).view(np.float64)
-    return value if x > LOWEST else 0.0
+    return fraction * np.int64(exponent).view(np.float64)
 
 
 @inline
@@ -60,6 +65,12 @@ def log(x: float) -> float:
     """
     scale = 18014398509481984.0 if x < SMALLEST_NORMAL else 1.0  # 2^54
     raised = 54.0 if x < SMALLEST_NORMAL else 0.0
+    return log_scaled(x, scale, raised)
+
+
+@inline
+def log_scaled(x: float, scale: float, raised: float) -> float:
+    """The same for scale = 2^raised, by which x is not subnormal; takes arrays in Python."""
     scaled = np.float64(x * scale)
     # Measuring the exponent from sqrt(1/2) puts the mantissa around 1, so that log is accurate
     # there.

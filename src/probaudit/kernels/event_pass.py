@@ -14,6 +14,7 @@ from .narrow import load_columns
 from .scans import largest_ten
 from .sixteen import ROWS
 from .tallies import TILE, cell_of
+from .twins import twin
 from .vectors import add_four, add_two
 
 TURNS = 8  # classes whose rows are added alternately
@@ -203,6 +204,7 @@ def add_ranks(room, m, grids):
             i += 1
 
 
+@twin(lambda values, *_: values)
 @kernel
 def tally_events(values, addresses, like, y, status, grids):
     """Add the good rows of probabilities, in `values` [n, K] or in columns of the type of `like`;

@@ -6,6 +6,7 @@ import numpy as np
 
 from .compiling import inline, kernel
 from .fixed_point import add, add_number, tick
+from .twins import twin
 
 # an offset is in 2^-30 of a cell, or in 2^-26 where there are more than 2^10
 OFFSET_BITS, FINE_BITS, COARSE = 30, 26, 2**10
@@ -42,6 +43,7 @@ def offset_tick(p, g, G):
     return tick(p * scale_of(G), np.float64(one)) - ((np.int64(g) << bits) + (one >> 1))
 
 
+@twin(lambda outputs, *_: outputs)
 @kernel
 def tally_event(outputs, labels, cells, offsets):
     """Count the rows and hits of each cell, cells [G, 2], and sum outputs as offsets from the
@@ -55,6 +57,7 @@ def tally_event(outputs, labels, cells, offsets):
         offsets[g] += offset_tick(p, g, G)
 
 
+@twin(lambda outputs, *_: outputs)
 @kernel
 def tally_weighted_event(outputs, labels, weights, cells, sums):
     """The same with weights of at most 1, and pairs [G, 8] of the sums of w, w^2, w hit and w

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiling import allocator, inline, kernel
+from .twins import twin
 
 PENDING = 64  # boxes: the k-th on the stack has at most n / 2^k rows
 LOST = 2.0**-10  # about ten of the 53 bits of a variance
@@ -166,6 +167,7 @@ def _number_boxes(rows, ends, tree, known, cell):
             tree.nodes[i, 1] = cell[rows[tree.nodes[i, 1]]] if rows.size > 0 else 0
 
 
+@twin(lambda points, *_: points)
 @kernel
 def tree_cells(points, least, at_median):
     """The box of each row, numbered from the lowest; and the nodes and cuts of the tree. A box is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import inline, kernel
+from .twins import twin
 from .vectors import STRETCH, add_transposed_four, beyond, lowest_bit
 
 # Rows are compared by their bit patterns, which for p >= 0 have the order of p.
@@ -37,6 +38,7 @@ def _times(bits, pattern):
     return np.int64(times)
 
 
+@twin(lambda probs, *_: probs)
 @kernel
 def top_label(probs, bits, labels, outputs, hits):
     """The largest output of each row, and whether the label is the first class that has it."""
@@ -87,6 +89,7 @@ def _bound(bits, lanes, k, none):
     return bound
 
 
+@twin(lambda probs, *_: probs)
 @kernel
 def top_k(probs, bits, labels, outputs, places):
     """The k largest outputs of each row in order, and the remainder to 1; and the rank of the
@@ -115,6 +118,7 @@ def top_k(probs, bits, labels, outputs, places):
         places[i] = k if larger == k else min(k, larger + _times(row[:label], row[label]))
 
 
+@twin(lambda probs, *_: probs)
 @kernel
 def group_sums(probs, member, outputs):
     """Sums of each row over the classes of a group, in their order; clipped at 1, which rounding

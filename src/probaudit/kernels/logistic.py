@@ -6,6 +6,7 @@ import numpy as np
 
 from .compiling import inline, kernel
 from .elementary import exp, log
+from .twins import twin
 
 TILE = 512
 
@@ -29,6 +30,7 @@ def _dot(a, b, size):
     return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 
 
+@twin(lambda features, *_: features.T)
 @kernel
 def logistic_sums(features, targets, weights, coefficients):
     """The weighted sum of log losses of sigmoid(coefficients . features [d, n]), its gradient [d]

@@ -16,6 +16,7 @@ from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick
 from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, LOGITS, PAIRS, row_status
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_class_cells, flush_classes, new_tile
+from .twins import twin
 from .two_classes import add_plain_tile
 from .vectors import column_at, prefetch, transpose_four
 
@@ -394,6 +395,7 @@ def _narrow(rows, target, options, tile, logits):
     return filled
 
 
+@twin(lambda rows, *_: rows.labels)
 @kernel
 def narrow_probabilities(rows, target, options):
     """Add rows of probabilities (or of confidence and correctness); returns how many counted."""
@@ -401,6 +403,7 @@ def narrow_probabilities(rows, target, options):
     return _narrow(rows, target, options, tile, None)
 
 
+@twin(lambda rows, *_: rows.labels)
 @kernel
 def narrow_logits(rows, target, options):
     """Add rows of logits or log-probabilities; returns how many counted."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from .compiling import allocator, inline, kernel
 from .elementary import LOG2_E, ROUND, ROUND_BITS, exp, log
+from .twins import twin
 
 LANES = 64
 LEAST = np.float64(-1000.0)
@@ -68,9 +69,14 @@ def _exp2(t):
     t = k + f, 2^t = 2^k (1 + f q(f)) on |f| <= 1/2, q interpolating at Chebyshev nodes (computed to
     200 bits).
     """
-    bounded = t if t > LEAST else LEAST
-    shifted = np.float64(bounded + ROUND)
-    f = bounded - (shifted - ROUND)
+    return power_of_two(t if t > LEAST else LEAST)
+
+
+@inline
+def power_of_two(t):
+    """2^t, as above; takes arrays in Python."""
+    shifted = np.float64(t + ROUND)
+    f = t - (shifted - ROUND)
     q = 1.0203121063391729e-07
     q = q * f + 1.3255224878668817e-06
     q = q * f + 1.525268684626772e-05
@@ -143,6 +149,7 @@ def _add_moments(scores, size, top, rate, moments):
         second[j] += ex * x
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def scale_sums(scores, tops, codes, weights, beta, sums):
     """sums = the weighted sums over rows of the log loss and of its first and second derivative in
@@ -184,6 +191,7 @@ def _add_tile(scores, tops, x, rate, moments):
             second[j] += ex * x[j]
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def narrow_scale_sums(scores, tops, codes, weights, beta, sums):
     """The same as scale_sums, for few classes: the loops run over rows, so that they vectorise for
@@ -226,6 +234,7 @@ def _add_biased(scores, bias, size, exponent, e, moments):
         second[j] += vx * x
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def largest_biased(scores, beta, bias, tops, shifts):
     """shifts = the largest of beta x + b in each row."""
@@ -237,6 +246,7 @@ def largest_biased(scores, beta, bias, tops, shifts):
         shifts[i] = best
 
 
+@twin(lambda rows, *_: rows.scores)
 @kernel
 def bias_sums(rows, beta, bias, sums, products):
     """The same as scale_sums, for softmax(beta x + b), and the other BiasSums. If `products` [K, K]
@@ -293,6 +303,7 @@ def _keep_first(row, out):
         out[k] = out[k] if out[k] < out[best] else below
 
 
+@twin(lambda values, *_: values)
 @kernel
 def keep_argmax(values, probs):
     """Make the first largest probability of each row belong to the class of its first largest
@@ -301,6 +312,7 @@ def keep_argmax(values, probs):
         _keep_first(values[i], probs[i])
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def softmax_rows(scores, tops, shifts, beta, bias, probs):
     """probs = softmax(beta x + b), row by row."""
@@ -315,6 +327,7 @@ def softmax_rows(scores, tops, shifts, beta, bias, probs):
             out[k] /= total
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def brier_sum(scores, tops, codes, weights, beta):
     """The weighted sum over rows of the Brier score of softmax(beta x)."""
@@ -351,6 +364,7 @@ def _class_totals(terms, room):
                 lane[j] += other[j]
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def narrow_brier_sum(scores, tops, codes, weights, beta):
     """The same as brier_sum, for few classes: the loops run over rows, so that they vectorise for

@@ -18,6 +18,7 @@ from .fixed_point import (
     tick,
 )
 from .grid_cells import SLACK, scale_of
+from .twins import twin
 from .vectors import add_four
 
 TILE = 128
@@ -407,6 +408,7 @@ def _flush_class_cells(line, g, argmax, class_cells):
     add(class_cells, there, 2, rows * SLACK_TICKS - line[1], CELL_OFFSET)
 
 
+@twin(lambda run, _: run.outputs)
 @kernel
 def flush_cells(run, t):
     """Move the cells of at most CALL rows into the state."""
@@ -427,6 +429,7 @@ def flush_cells(run, t):
             line[:] = 0
 
 
+@twin(lambda target, *_: target[0])
 @kernel
 def merge(target, other, plain, sign):
     """target += sign * other for arrays [rows, columns]: first `plain` columns of integers, then

@@ -9,6 +9,7 @@ from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick, tick
 from .rules import BAD_SUM, GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, row_status
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
+from .twins import twin
 
 
 @inline
@@ -93,6 +94,7 @@ def _close_tile(tile, m, target, filled, reject_cost, w):
             flush_classes(target.running, target.tallies)
 
 
+@twin(lambda rows, *_: rows.values)
 @kernel
 def wide_probabilities(rows, bits, target, options, most, scale):
     """The same as narrow_probabilities. `bits` are the values as integers: for p >= 0 they have the
@@ -185,6 +187,7 @@ def largest(row):
     return c if c > a else a
 
 
+@twin(lambda rows, *_: rows.values)
 @kernel
 def wide_logits(rows, target, options, scale):
     """The same as narrow_logits. Only the exponentials of one row exist at a time, never a matrix

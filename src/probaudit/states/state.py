@@ -229,7 +229,6 @@ class Statistics:
         """Add some rows of a block; returns how many counted."""
         from ..kernels import narrow, wide_columns
         from ..kernels.rules import LOGITS, InputRows, Options
-        from . import numpy_pass
 
         plan, (values, addresses, like) = self.plan, block.arrays
         options = Options(KINDS[plan.kind], plan.tolerance, plan.reject_cost)
@@ -244,8 +243,6 @@ class Statistics:
         if plan.n_classes <= FEW_CLASSES:
             logits = options.kind >= LOGITS
             kernel: Any = narrow.narrow_logits if logits else narrow.narrow_probabilities
-            if numpy_pass.turns.take(kernel, len(rows.labels)):
-                return numpy_pass.narrow_pass(block.values[part], rows, target, options)
             return int(kernel(rows, target, options))
         if not self.sees_events(block):
             values = rows_of(block, part, self._room)

@@ -1,14 +1,39 @@
-"""The pass in numpy and the compiled pass give the same bits: each is the oracle of the other."""
+"""Kernels and their twins in numpy give the same bits: each is the oracle of the other."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.kernels import narrow
-from probaudit.states import Plan, numpy_pass
+from probaudit.kernels import narrow, twins, wide
+from probaudit.kernels.bins import sorting_order
+from probaudit.kernels.twins import Twin
+from probaudit.states import Plan
 from probaudit.states.state import Statistics
+
+PASSES = [
+    narrow.narrow_probabilities,
+    narrow.narrow_logits,
+    wide.wide_probabilities,
+    wide.wide_logits,
+]
+
+
+class Unloaded:
+    """A kernel that is not in memory, and whether it was called."""
+
+    def __init__(self, kernel):
+        self.signatures, self.taken, self._kernel = [], False, kernel
+        if kernel is not None:
+            self.__module__, self.__name__ = kernel.__module__, kernel.__name__
+
+    def __call__(self, *args):
+        self.taken = True
+        return self._kernel(*args)
+
 
 N = 2500  # more than one flush, and an incomplete tile
 
@@ -72,56 +97,50 @@ def predictions(kind, classes):
     }[kind]()
 
 
-class Always:
-    def __init__(self, numpy):
-        self._numpy = numpy
-
-    def take(self, kernel, rows):
-        return self._numpy
-
-
-def state_bytes(rows, numpy, monkeypatch):
-    monkeypatch.setattr(numpy_pass, "turns", Always(numpy))
+def state_bytes(rows, calls, monkeypatch):
+    """The bytes of a state whose first `calls` calls of each kernel run in numpy."""
+    for kernel in PASSES:
+        monkeypatch.setattr(kernel, "kernel", Unloaded(kernel.kernel))
+        monkeypatch.setattr(kernel, "_calls", itertools.count())
+    monkeypatch.setattr(twins, "CALLS", calls)
     grids = rows.n_classes == 2 and rows.sample_weight is None
     state = Statistics(Plan.of(rows), class_cells=grids)
-    state.update(rows.block(0, N, by_column=True))
+    state.update(rows.block(0, N, by_column=rows.n_classes <= 32))
+    taken = [kernel.kernel for kernel in PASSES if kernel.kernel.taken]
+    assert bool(taken) == (calls == 0)
     return state.to_bytes() + (state.class_cells.tobytes() if grids else b"")
 
 
 FOR_ALL = ["probabilities", "float32", "columns", "weighted", "bad rows", "logits"]
 FOR_ALL += ["weighted logits", "log-probabilities"]
-CASES = [(kind, classes) for kind in FOR_ALL for classes in (2, 3, 10)]
+CASES = [(kind, classes) for kind in FOR_ALL for classes in (2, 3, 40)]
 CASES += [(kind, 2) for kind in ("one column", "one logit", "pairs")]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "classes"), CASES)
 def test_both_passes_give_the_same_bits(kind, classes, monkeypatch):
     rows = predictions(kind, classes)
-    in_numpy = state_bytes(rows, True, monkeypatch)
-    assert in_numpy == state_bytes(rows, False, monkeypatch)
+    in_numpy = state_bytes(rows, 10, monkeypatch)
+    assert in_numpy == state_bytes(rows, 0, monkeypatch)
     assert any(in_numpy)
 
 
-class Kernel:
-    def __init__(self, signatures):
-        self.signatures = signatures
-
-
-def test_numpy_takes_few_small_passes():
-    turns = numpy_pass.Turns()
-    assert not turns.take(Kernel([]), numpy_pass.FEW_ROWS + 1)
-    assert not turns.take(Kernel(["loaded"]), 10)
-    taken = [turns.take(Kernel([]), numpy_pass.FEW_ROWS) for _ in range(numpy_pass.PASSES + 1)]
-    assert taken == [True] * numpy_pass.PASSES + [False]
+def test_numpy_takes_the_first_calls_with_few_rows(monkeypatch):
+    monkeypatch.setattr(twins, "CALLS", 3)
+    run = Twin(Unloaded(sorting_order.kernel), lambda keys: keys)
+    taken = [run._takes(np.zeros(n)) for n in (5000, 10, 10, 10, 10)]
+    assert taken == [False, True, True, True, False]
+    run = Twin(Unloaded(sorting_order.kernel), lambda keys: keys)
+    run.kernel.signatures = ["loaded"]
+    assert not run._takes(np.zeros(10))
 
 
 def test_a_small_score_needs_no_kernel(monkeypatch):
-    def fail(*_):
-        raise AssertionError("the kernel must not run")
-
-    fail.signatures = []
-    monkeypatch.setattr(narrow, "narrow_probabilities", fail)
-    monkeypatch.setattr(numpy_pass, "turns", numpy_pass.Turns())
+    run = Unloaded(None)
+    monkeypatch.setattr(narrow.narrow_probabilities, "kernel", run)
+    monkeypatch.setattr(narrow.narrow_probabilities, "_calls", itertools.count())
+    run.__module__, run.__name__ = narrow.__name__, "narrow_probabilities"
     # -log 0.5 and -log 0.8, by hand
     score = pb.log_score([0, 1], [[0.5, 0.5], [0.2, 0.8]])
     assert float(score) == pytest.approx((np.log(2) + np.log(1.25)) / 2, rel=1e-15)

@@ -1,153 +1,31 @@
-"""The pass of `kernels.narrow` in plain numpy, with the same bits, for few rows.
-
-It needs no compiled code: sums are integers, and `exp` and `log` are the same polynomials. A
-process with few small passes thus neither compiles nor loads the largest kernels. Tests compare
-each with the other.
-"""
+"""The pass over rows of up to 32 classes; with `bits`, the one over rows of more."""
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels import elementary, rules, tallies
-from ..kernels.fixed_point import PART_BITS, PART_MASK, ROUND_BITS
-from ..kernels.grid_cells import cells_of_one
+from .. import rules, tallies
+from ..grid_cells import cells_of_one
+from .columns import rows_at
+from .elementary import exp, log
+from .fixed_point import (
+    add,
+    add_numbers,
+    cells_of,
+    in_order,
+    numbers_of,
+    raised_ticks,
+    sums,
+    ticks,
+)
 
 if TYPE_CHECKING:
-    from ..kernels.rules import InputRows, Options
-    from ..kernels.tallies import Tallies, Target
-
-FEW_ROWS = 2**12
-# Small passes of a process before it uses the kernel. They take about a second: more than loading
-# a compiled kernel, and much less than compiling it.
-PASSES = 200
+    from ..rules import InputRows, Options
+    from ..tallies import Tallies, Target
 
 Array = np.ndarray
-
-
-class Turns:
-    """Counts the small passes of a process."""
-
-    def __init__(self) -> None:
-        self._lock, self._taken = threading.Lock(), 0
-
-    def take(self, kernel: Any, rows: int) -> bool:
-        """Whether the next pass is made in numpy: rows are few, the kernel is not in memory, and
-        there were not many such passes."""
-        if rows > FEW_ROWS or kernel.signatures:
-            return False
-        with self._lock:
-            self._taken += 1
-            return self._taken <= PASSES
-
-
-turns = Turns()
-
-
-def _polynomial(x: Array, *terms: float) -> Array:
-    """By Horner's rule, the highest power first."""
-    total = np.full_like(x, terms[0])
-    for term in terms[1:]:
-        total = total * x + term
-    return total
-
-
-def exp(x: Array) -> Array:
-    """`kernels.elementary.exp`, for arrays."""
-    bounded = np.where(x > elementary.LOWEST, x, elementary.LOWEST)
-    shifted = bounded * elementary.LOG2_E + elementary.ROUND
-    k = shifted - elementary.ROUND
-    r = (bounded - k * elementary.LN2_HIGH) - k * elementary.LN2_LOW
-    q = _polynomial(
-        r,
-        2.510038549551032e-08,
-        2.7620088445409746e-07,
-        2.7557268459997064e-06,
-        2.4801521295954376e-05,
-        0.00019841269863053618,
-        0.0013888888917213717,
-        0.008333333333330062,
-        0.04166666666662413,
-        0.16666666666666669,
-        0.5000000000000001,
-    )
-    fraction = 1.0 + (r + r * r * q)
-    exponent = (shifted.view(np.int64) - elementary.ROUND_BITS + 1023) << 52
-    return np.where(x > elementary.LOWEST, fraction * exponent.view(np.float64), 0.0)
-
-
-def log(x: Array) -> Array:
-    """`kernels.elementary.log`, for arrays; without meaning where x is not positive."""
-    tiny = x < elementary.SMALLEST_NORMAL
-    scaled = x * np.where(tiny, 18014398509481984.0, 1.0)  # 2^54
-    offset = scaled.view(np.int64) - elementary.SQRT_HALF_BITS
-    k = offset >> 52
-    f = ((offset & elementary.MANTISSA) + elementary.SQRT_HALF_BITS).view(np.float64) - 1.0
-    s = f / (2.0 + f)
-    z = s * s
-    q = _polynomial(
-        z,
-        0.14616585424888623,
-        0.15331710618210773,
-        0.18182889455674947,
-        0.22222211130259878,
-        0.2857142862600327,
-        0.39999999999899444,
-        0.666666666666667,
-    )
-    half = 0.5 * f * f
-    exponent = (k + elementary.ROUND_BITS).view(np.float64) - elementary.ROUND
-    exponent = exponent - np.where(tiny, 54.0, 0.0)
-    return exponent * elementary.LN2_HIGH - (
-        (half - (s * (half + z * q) + exponent * elementary.LN2_LOW)) - f
-    )
-
-
-def raised_ticks(v: Array, bits: int) -> Array:
-    """v 2^bits rounded to integers, plus ROUND_BITS (see kernels.fixed_point)."""
-    return (v * 2.0**bits + elementary.ROUND).view(np.int64)
-
-
-def ticks(v: Array, bits: int) -> Array:
-    return raised_ticks(v, bits) - ROUND_BITS
-
-
-def numbers_of(ticks: Array) -> Array:
-    return (ticks + ROUND_BITS).view(np.float64) - elementary.ROUND
-
-
-def add(pairs: Array, column: int, ticks: Array, bits: int) -> None:
-    """Add ticks / 2^bits, one for each row, to pairs[:, column : column + 2]."""
-    low = (ticks & ((1 << bits) - 1)) << (PART_BITS - bits)
-    part = pairs[:, column + 1] + low
-    pairs[:, column] += (ticks >> bits) + (part >> PART_BITS)
-    pairs[:, column + 1] = part & PART_MASK
-
-
-def _sums(index: Array, terms: Array, size: int) -> Array:
-    """The sum of the terms of each index, as integers."""
-    total = np.zeros(size, np.int64)
-    np.add.at(total, index, terms)
-    return total
-
-
-def add_numbers(pairs: Array, index: Array, column: int, v: Array) -> None:
-    """Add each v to the pair in its row: to 2^-8 exactly, and the remainder to 2^-58."""
-    high = ticks(v, 8)
-    low = ticks(v - numbers_of(high) * 2.0**-8, 58)
-    add(pairs, column, _sums(index, high, len(pairs)), 8)
-    add(pairs, column, _sums(index, low, len(pairs)), 58)
-
-
-def cells_of(p: Array, G: int) -> Array:
-    """The cell of each probability."""
-    scaled = p * cells_of_one(G)
-    found = ticks(scaled, 0)
-    found -= numbers_of(found) > scaled
-    return np.clip(found, 0, G - 1)
 
 
 class _Rows:
@@ -175,8 +53,9 @@ def _table(values: Array, options: Options) -> Array:
     return np.stack([first, table[0]])
 
 
-def _status(rows: _Rows, options: Options) -> Array:
-    """`kernels.rules.row_status`, for arrays."""
+def _status(rows: _Rows, options: Options, bits: int | None) -> Array:
+    """`kernels.rules.row_status`, for arrays. With many classes, the integer sum may accept a
+    row."""
     table, logits = rows.table, options.kind >= rules.LOGITS
     total = np.zeros(table.shape[1])
     for v in table:
@@ -188,6 +67,8 @@ def _status(rows: _Rows, options: Options) -> Array:
     else:
         sound = ((table >= 0.0) & (table <= 1.0 + options.tolerance)).all(axis=0)
     whole = (options.kind == rules.LOGITS) | (abs(total - 1.0) <= options.tolerance)
+    if bits is not None and not logits:
+        whole |= abs(ticks(table, bits).sum(axis=0) / 2.0**bits - 1.0) <= options.tolerance
     status = np.where(sound, np.where(whole, rules.GOOD, rules.BAD_SUM), rules.BAD_VALUE)
     status[~((rows.weights >= 0.0) & (rows.weights < np.inf))] = rules.BAD_WEIGHT
     status[(rows.labels < 0) | (rows.labels >= len(table))] = rules.BAD_LABEL
@@ -197,7 +78,7 @@ def _status(rows: _Rows, options: Options) -> Array:
 class _Scores:
     """Ranks, log losses and Brier scores of good rows, and their probabilities."""
 
-    def __init__(self, rows: _Rows, kind: int) -> None:
+    def __init__(self, rows: _Rows, kind: int, bits: int | None) -> None:
         table, labels, truth = rows.table, rows.labels, rows.truth
         self.argmax, self.confidence = table.argmax(axis=0), table.max(axis=0)
         classes = np.arange(len(table))[:, None]
@@ -206,25 +87,35 @@ class _Scores:
             best = self.confidence
             shift = np.zeros_like(best) if kind == rules.LOG_PROBABILITIES else best
             table = exp(table - shift)
-            total = np.zeros_like(best)
-            for row in table:
-                total = total + row
-            if kind == rules.LOG_PROBABILITIES:
-                total = np.ones_like(best)
+            total = np.ones_like(best)
+            if kind != rules.LOG_PROBABILITIES:
+                total = _row_sums(table, bits)
             self.logs = log(total) + (shift - truth)
             self.confidence = exp(best - shift) / total
-            table = table / total
+            truth = table[labels, np.arange(len(labels))] / total
+            table = table / total if bits is None else table * (1.0 / total)
         else:
             self.logs = np.where(truth > 0.0, -log(truth), np.inf)
             if kind == rules.PAIRS:
                 self.argmax, self.confidence = np.ones_like(self.argmax), table[1]
         self.rows = _Rows(table, labels, rows.weights)
-        self.brier = np.zeros_like(self.logs)
-        for k, p in enumerate(table):
-            other = np.where(labels == k, 0.0, p)
-            self.brier = self.brier + other * other
-        gap = 1.0 - self.rows.truth
-        self.brier = self.brier + gap * gap
+        gap = 1.0 - truth
+        self.brier = _other_squares(table, labels, truth, bits) + gap * gap
+
+
+def _row_sums(table: Array, bits: int | None) -> Array:
+    """The sum of each row, in order of the classes, or as integers."""
+    if bits is None:
+        return in_order(np.zeros(table.shape[1]), table)
+    return ticks(table, bits).sum(axis=0) / 2.0**bits
+
+
+def _other_squares(table: Array, labels: Array, truth: Array, bits: int | None) -> Array:
+    """The sum of the squares of all probabilities but that of the true class."""
+    if bits is None:
+        other = np.where(labels == np.arange(len(table))[:, None], 0.0, table)
+        return _row_sums(other * other, None)
+    return (ticks(table * table, bits).sum(axis=0) - ticks(truth * truth, bits)) / 2.0**bits
 
 
 def _set_apart(scores: _Scores, cell: Array, t: Tallies) -> None:
@@ -276,13 +167,13 @@ def _add_classes(scores: _Scores, t: Tallies, weighted: bool) -> None:
     logs, brier, y, K = scores.logs, scores.brier, scores.rows.labels, t.ranks.size
     high = ticks(logs, tallies.LOG_HIGH)
     low = ticks(logs - numbers_of(high) * 2.0**-tallies.LOG_HIGH, tallies.LOG_LOW)
-    add(t.sums, 0, _sums(y, high, K), tallies.LOG_HIGH)
-    add(t.sums, 0, _sums(y, low, K), tallies.LOG_LOW)
+    add(t.sums, 0, sums(y, high, K), tallies.LOG_HIGH)
+    add(t.sums, 0, sums(y, low, K), tallies.LOG_LOW)
     square = ticks(logs * logs, tallies.LOG_SQUARE)
-    add(t.sums, 2, _sums(y, square, K), tallies.LOG_SQUARE)
-    add(t.sums, 4, _sums(y, ticks(brier, tallies.BRIER), K), tallies.BRIER)
+    add(t.sums, 2, sums(y, square, K), tallies.LOG_SQUARE)
+    add(t.sums, 4, sums(y, ticks(brier, tallies.BRIER), K), tallies.BRIER)
     square = ticks(brier * brier, tallies.BRIER_SQUARE)
-    add(t.sums, 6, _sums(y, square, K), tallies.BRIER_SQUARE)
+    add(t.sums, 6, sums(y, square, K), tallies.BRIER_SQUARE)
     table = scores.rows.table * scores.rows.weights if weighted else scores.rows.table
     add(t.outputs, 0, ticks(table, tallies.OUTPUT).sum(axis=1), tallies.OUTPUT)
     if K > 2:
@@ -307,31 +198,39 @@ def _correct_class_cells(scores: _Scores, t: Tallies) -> None:
         index = (side * G + place)[moved]
         np.add.at(t.class_cells[:, 0], index, sign)
         np.add.at(t.class_cells[:, 1], index, sign * hit[moved])
-        add(t.class_cells, 2, _sums(index, offset[moved], len(t.class_cells)), bits)
+        add(t.class_cells, 2, sums(index, offset[moved], len(t.class_cells)), bits)
 
 
-def narrow_pass(values: Array, rows: InputRows, target: Target, options: Options) -> int:
-    """Add at most FEW_ROWS rows of few classes; returns how many counted.
+def narrow_probabilities(
+    rows: InputRows, target: Target, options: Options, bits: int | None = None
+) -> int:
+    """Add rows; returns how many counted.
 
-    values : outputs by row; those of `rows` are not read.
+    bits : of the integer sums over many classes.
     """
-    with np.errstate(all="ignore"):
-        done = 0
-        for first in range(0, len(values), tallies.FLUSH):
-            part = slice(first, first + tallies.FLUSH)
-            done += _narrow(values[part], rows, part, target, options, done)
-        return done
+    done, n = 0, len(rows.labels)
+    for first in range(0, n, tallies.FLUSH):
+        part = slice(first, min(first + tallies.FLUSH, n))
+        done += _add_part(rows, part, target, options, done, bits)
+    return done
 
 
-def _narrow(
-    values: Array, given: InputRows, part: slice, target: Target, options: Options, done: int
+narrow_logits = narrow_probabilities
+
+
+def _add_part(
+    given: InputRows, part: slice, target: Target, options: Options, done: int, bits: int | None
 ) -> int:
     t, weighted = target.tallies, given.weights is not None
+    place = slice(given.begin + part.start, given.begin + part.stop)
+    values = rows_at(
+        given.values, given.addresses, given.like, part if given.addresses is None else place
+    )
     weights = np.ones(len(values)) if given.weights is None else given.weights[part]
     rows = _Rows(_table(values, options), given.labels[part].astype(np.int64), weights)
-    status = _status(rows, options)
+    status = _status(rows, options, bits)
     target.status[part] = status
-    scores = _Scores(rows.kept((status == rules.GOOD) & (weights > 0.0)), options.kind)
+    scores = _Scores(rows.kept((status == rules.GOOD) & (weights > 0.0)), options.kind, bits)
     y, K, G = scores.rows.labels, t.ranks.size, t.cells.shape[0]
     cell = cells_of(scores.confidence, G)
     rejected = 1.0 - scores.confidence > options.reject_cost
