@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 
 import numpy as np
 
@@ -39,9 +40,11 @@ def run() -> None:
         import relplot
 
         jobs["relplot"] = lambda: relplot.smECE(p, y)
-    times = best(jobs, seconds=3)
-    if "relplot" in times:
-        line("n = 1,000,000: relplot / SmoothECE", times["relplot"] / times["smooth"], "goal >= 10")
+    if "relplot" in jobs:
+        for clock, words in ((time.perf_counter, "seconds"), (time.process_time, "CPU seconds")):
+            times = best(jobs, seconds=3, clock=clock)
+            ratio = times["relplot"] / times["smooth"]
+            line(f"n = 1,000,000: relplot / SmoothECE, {words}", ratio, "goal >= 25")
     else:
         print("SmoothECE is not compared: relplot is not installed")
 

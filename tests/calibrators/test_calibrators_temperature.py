@@ -124,7 +124,9 @@ def test_derivatives_are_those_of_plain_formulas(K):
     assert found.squares == pytest.approx(
         np.triu(products) if K <= softmax_module.MOST_DENSE else np.diag(products), abs=1e-13
     )
-    assert rows.at_scale(beta)[:2] == pytest.approx(_plain_scale(z, y, share, beta), rel=1e-11)
+    assert rows.at_scale(beta) == pytest.approx(_plain_scale(z, y, share, beta), rel=1e-10)
+    assert rows.unscaled_score == pytest.approx(rows.at_scale(1.0)[0], rel=1e-15)
+    assert np.array_equal(rows.tops, z.max(axis=1))
     assert rows.brier(beta) == pytest.approx(
         share @ ((softmax(beta * z) - np.eye(K)[y]) ** 2).sum(axis=1), rel=1e-13
     )
@@ -133,21 +135,67 @@ def test_derivatives_are_those_of_plain_formulas(K):
 
 def _plain_scale(z, y, share, beta):
     p, rows = softmax(beta * z), np.arange(len(y))
-    return [-share @ np.log(p[rows, y]), share @ ((p * z).sum(axis=1) - z[rows, y])]
+    mean = (p * z).sum(axis=1)
+    second, third = (share @ (p * (z - mean[:, None]) ** k).sum(axis=1) for k in (2, 3))
+    return [-share @ np.log(p[rows, y]), share @ (mean - z[rows, y]), second, third]
 
 
 @pytest.mark.parametrize("best", [1e-3, 0.02, 0.5, 1.0, 30.0, 1e3])
 def test_bounded_newton_finds_minima_everywhere(best):
     found = bounded_minimum(
-        lambda x: np.array([x**2 / 2 - best * x, x - best, 1.0]), 1.0, 1e-3, 1e3
+        lambda x: np.array([x**2 / 2 - best * x, x - best, 1.0, 0.0]), 1.0, 1e-3, 1e3
     )
     assert found.converged
     assert float(found.at) == pytest.approx(best, rel=1e-9)
 
 
 def test_bounded_newton_goes_to_a_bound_without_curvature():
-    found = bounded_minimum(lambda x: np.array([-x, -1.0, 0.0]), 1.0, 1e-3, 1e3)
+    found = bounded_minimum(lambda x: np.array([-x, -1.0, 0.0, 0.0]), 1.0, 1e-3, 1e3)
     assert (float(found.at), found.converged) == (1e3, True)
+
+
+class Counted(SoftmaxRows):
+    """Rows that count the passes over them."""
+
+    passes = 0
+
+    def scale_sums(self, beta, raw):
+        self.passes += 1
+        return super().scale_sums(beta, raw)
+
+
+@pytest.mark.parametrize("K", [2, 5, 70])
+@pytest.mark.parametrize("from_logits", [True, False])
+def test_a_search_from_a_sample_takes_two_passes(monkeypatch, K, from_logits):
+    z, y = world(n=20_000, K=K, sharp=1.5)
+    rows = Counted(sample_of(z if from_logits else softmax(z), y, from_logits=from_logits))
+    assert len(rows.few) == 625
+    model = TemperatureScaling(from_logits=from_logits)
+    report = model.learn(rows)
+    assert (rows.passes, report.converged) == (2, True)
+    monkeypatch.setattr(softmax_module, "LEAST_SAMPLE", np.inf)
+    alone = TemperatureScaling(from_logits=from_logits)
+    expected = alone.learn(SoftmaxRows(rows.sample))
+    assert model.temperature_ == pytest.approx(alone.temperature_, rel=1e-10)
+    assert report.score_before == pytest.approx(expected.score_before, rel=1e-14)
+    assert report.score_after == pytest.approx(expected.score_after, rel=1e-13)
+
+
+@pytest.mark.parametrize("labels", ["argmax", "argmin"])
+def test_a_misleading_sample_changes_the_steps_only(monkeypatch, labels):
+    z, y = world(n=20_000, K=3)
+    numbers = softmax_module.sample_numbers(len(y), 3)
+    y[numbers] = getattr(z[numbers], labels)(axis=1)  # its best scale is at a bound
+    model = TemperatureScaling(from_logits=True).fit(z, y)
+    monkeypatch.setattr(softmax_module, "LEAST_SAMPLE", np.inf)
+    alone = TemperatureScaling(from_logits=True).fit(z, y)
+    assert model.temperature_ == pytest.approx(alone.temperature_, rel=1e-10)
+    monkeypatch.undo()
+    y[numbers[::40]] = (z[numbers[::40]].argmax(axis=1) + 1) % 3  # its best scale is far away
+    model = TemperatureScaling(from_logits=True).fit(z, y)
+    monkeypatch.setattr(softmax_module, "LEAST_SAMPLE", np.inf)
+    alone = TemperatureScaling(from_logits=True).fit(z, y)
+    assert model.temperature_ == pytest.approx(alone.temperature_, rel=1e-10)
 
 
 def test_squared_weights_are_the_minimum_on_the_simplex():

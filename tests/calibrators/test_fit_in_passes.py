@@ -89,7 +89,9 @@ ROWS = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
+    """Small blocks, and searches that start from a sample, as with many rows."""
     monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 2**10)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.LEAST_SAMPLE", 32)
 
 
 def in_files(rows: pd.DataFrame, folder):
@@ -195,7 +197,7 @@ def test_choices_are_checked_before_any_row_is_read(method):
 
     plan = Plan.of(pb.Predictions([0, 1], np.full((2, 2), 0.5)))
     with pytest.raises(InputError):
-        streaming.fit_in_passes(method, plan, read)
+        streaming.fit_in_passes(method, plan, 2, read)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_a_worker_killed_with_the_result_in_its_hands(folder, expected, monkeypa
     assert found.to_bytes() == expected
 
 
-@pytest.mark.parametrize("phase", ["look", "scale_sums", "bias_sums"])
+@pytest.mark.parametrize("phase", ["counts_of", "scale_sums", "bias_sums"])
 def test_a_worker_killed_during_a_fit(folder, tmp_path, phase):
     source, calibrator = scan(folder), calibrators.BiasCorrectedTemperature()
     with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:

@@ -27,6 +27,7 @@ from dask import delayed  # noqa: E402
 
 from probaudit.audits.audit import audit_evidence, audit_rows  # noqa: E402
 from probaudit.calibrators.fitting.distributed import fit_on_cluster  # noqa: E402
+from probaudit.calibrators.fitting.softmax_sums import sample_numbers  # noqa: E402
 from probaudit.calibrators.fitting.streaming import fit_stream  # noqa: E402
 from probaudit.engines import cluster as engine  # noqa: E402
 from probaudit.engines.choosing import scan  # noqa: E402
@@ -272,7 +273,10 @@ def test_a_file_that_shrinks_is_noticed(client, frame, tmp_path):
 def test_temperatures_fitted_on_the_cluster_are_those_of_memory(
     client, frame, tmp_path, monkeypatch, method, outputs
 ):
-    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 1000 * K)
+    sums = "probaudit.calibrators.fitting.softmax_sums"
+    monkeypatch.setattr(f"{sums}.BLOCK_VALUES", 1000 * K)
+    monkeypatch.setattr(f"{sums}.LEAST_SAMPLE", 16)
+    assert len(sample_numbers(len(frame), K)) >= 16
     calibrator, options = (
         getattr(calibrators, method)(),
         {outputs: f"{'p' if outputs == 'probs' else 'z'}_*"},

@@ -25,6 +25,7 @@ from probaudit.data.work import Progress
 from probaudit.engines import row_source
 from probaudit.engines import stream as engine
 from probaudit.engines.choosing import scan
+from probaudit.engines.row_source import RowSource
 from probaudit.engines.stream import stream
 from probaudit.files.row_files import parts_of
 from probaudit.states import AuditState, Plan, evidence
@@ -97,6 +98,24 @@ def test_a_stream_leaves_the_bytes_of_memory(tmp_path, name):
     assert (len(source), source.classes) == (N, (0, 1, 2))
     for threads in (1, 3):
         assert stream(source, threads=threads).to_bytes() == in_memory(path, **options)
+
+
+def test_the_first_rows_of_a_scan_are_decoded_once(tmp_path, monkeypatch):
+    decoded, decode = [], RowSource.predictions
+
+    def counted(source, batch, **options):
+        decoded.append(len(batch))
+        return decode(source, batch, **options)
+
+    monkeypatch.setattr(RowSource, "predictions", counted)
+    source = scan(written(table(), tmp_path / "x.parquet"))
+    source.plan()
+    first = source.read_in_place(2, 2).first_rows
+    assert decoded == [len(first)]
+    assert source.first_rows is first
+    decoded.clear()
+    stream(source)
+    assert sum(decoded) == N
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -33,6 +33,7 @@ from ..choices.scores import Brier, Log
 from ..data.populations import MOST_VALUES
 from ..data.predictions import Predictions
 from ..data.work import Progress
+from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
@@ -388,6 +389,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         tolerance=1e-6,
         event=sample.event_column,
     )
+    survey(calibrated)  # one pass for all numbers
     n = len(calibrated)
     share = shares(np.ones(n) if weights is None else weights)
     clusters = None

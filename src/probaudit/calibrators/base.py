@@ -232,7 +232,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values, labels = validate_data(
             self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
-        check_finite(values)
+        largest = largest_size(values)
         _check_labels(labels)
         self.classes_ = class_order(self.classes, labels, values.shape[1])
         check_column_order(P, self.classes_.tolist()[-values.shape[1] :], "P")
@@ -243,7 +243,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not weights.any():
             raise InputError("sample_weight", "must not be all zero")
         values = with_first_column(values, len(self.classes_), self.from_logits)
-        values = checked_output_rows(values, codes, self.from_logits, tolerance)
+        values = checked_output_rows(values, codes, self.from_logits, largest, tolerance)
         kept = weights > 0
         if np.count_nonzero(np.bincount(codes[kept])) < 2:
             only = f"has one class, {labels[kept].tolist()[0]!r}"
@@ -265,10 +265,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             values = check_array(P, **numbers)  # one column or two, whatever the fit had
         else:
             values = validate_data(self, P, reset=False, **numbers)
-        check_finite(values)
+        largest = largest_size(values)
         values = with_first_column(values, len(self.classes_), self.from_logits)
         codes = np.zeros(len(values), np.int64)
-        values = checked_output_rows(values, codes, self.from_logits, tolerance)
+        values = checked_output_rows(values, codes, self.from_logits, largest, tolerance)
         return Sample(values, self.from_logits, codes, np.ones(len(values)))
 
     def __sklearn_tags__(self) -> Tags:
@@ -386,12 +386,15 @@ def with_first_column(values: np.ndarray, n_classes: int, from_logits: bool) -> 
     return np.ascontiguousarray(values)
 
 
-def check_finite(values: np.ndarray) -> None:
-    if not (np.isfinite(values.min()) and np.isfinite(values.max())):
+def largest_size(values: np.ndarray) -> float:
+    """The largest absolute value; raises if a value is not finite."""
+    largest = max(float(values.max()), -float(values.min()))
+    if not np.isfinite(largest):
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InputError(
             "P", "outputs must be finite, neither NaN nor inf", values[row, column], row=int(row)
         )
+    return largest
 
 
 def check_posteriors(probs: np.ndarray, classes: int) -> None:
@@ -404,11 +407,11 @@ def check_posteriors(probs: np.ndarray, classes: int) -> None:
 
 
 def checked_output_rows(
-    values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float
+    values: np.ndarray, codes: np.ndarray, from_logits: bool, largest: float, tolerance: float
 ) -> np.ndarray:
     """The values, with 0 for rounding errors below 0. Raises if a row breaks a rule (see
-    `states.bad_rows`). Most inputs pass a quick test."""
-    if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
+    `states.bad_rows`). Most inputs pass a quick test. largest : the largest absolute value."""
+    if from_logits and largest <= LOGIT_LIMIT:
         return values  # they are finite, and logits have no other rule
     if (
         not from_logits

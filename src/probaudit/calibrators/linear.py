@@ -13,10 +13,10 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 from ..errors import InputError
 from .base import ROUNDING, Sample
 from .fitting.affine_softmax import softmax_terms
-from .fitting.newton import Minimum, Point, abreast, bounded_minimum, descend, descent
-from .fitting.softmax_sums import BlockViews, SoftmaxSums, shortened
+from .fitting.newton import Minimum, Point, abreast, descend, descent
+from .fitting.softmax_sums import SCALES, BlockViews, SoftmaxSums, shortened
 from .fitting.summed import SummedCalibrator
-from .temperature import BOUNDS, SEPARATED
+from .temperature import SEPARATED
 
 FLAT = 1e-7  # gradient at convergence; directions that the rows hardly determine converge slowly
 STEEPEST = 1e3  # bound of a sigmoid's slope
@@ -73,7 +73,7 @@ class VectorScaling(SummedCalibrator):
 
         start = np.repeat([starting_scale(rows), 0.0], len(present))
         minimum = descend(evaluate, start, flat=FLAT)
-        improved = minimum.value <= rows.raw[0] + ROUNDING
+        improved = minimum.value <= rows.unscaled_score + ROUNDING
         self.scale_, self.bias_ = unfold(minimum.at) if improved else (np.ones(K), np.zeros(K))
         return minimum.converged, search_status(minimum, improved)
 
@@ -151,7 +151,7 @@ class MatrixScaling(SummedCalibrator):
 
         start = starting_scale(rows) * identity[present].T if self.l2 == 0 else identity[present].T
         minimum = descend(evaluate, start.ravel(), flat=FLAT)
-        improved = minimum.value <= rows.raw[0] + ROUNDING
+        improved = minimum.value <= rows.unscaled_score + ROUNDING
         full = identity.copy()
         if improved:
             full[present] = minimum.at.reshape(K + 1, -1).T
@@ -380,7 +380,7 @@ class Pair:
 def starting_scale(rows: SoftmaxSums) -> float:
     """Roughly the best common scale. A search from 1 could fail: where all probabilities are 0 or
     1, the curvature vanishes."""
-    return float(bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0], close=0.1).at)
+    return float(rows.best_scale(*SCALES).at)
 
 
 def log_odds(log_probs: np.ndarray) -> np.ndarray:

@@ -16,10 +16,9 @@ from ..data.work import one_blas_thread
 from ..errors import InputError
 from .base import Sample
 from .fitting.affine_softmax import FIRST_STEPS, Ridge, fit_affine_map, softmax_terms
-from .fitting.newton import MEMORY, Point, bounded_minimum, descend
-from .fitting.softmax_sums import SoftmaxRows, SoftmaxSums
+from .fitting.newton import MEMORY, Point, descend
+from .fitting.softmax_sums import SCALES, SoftmaxRows, SoftmaxSums
 from .fitting.summed import SummedCalibrator
-from .temperature import BOUNDS
 
 MOST_DENSE = 64  # classes up to which all second derivatives are summed
 MOST_NEWTON = 10  # classes up to which Newton steps beat L-BFGS in a matrix from the start
@@ -44,7 +43,7 @@ class StructuredScaling(SummedCalibrator):
 
     def _first_step(self, rows: SoftmaxSums) -> Callable[[Sample], Sample]:
         """Fit the temperature; returns the function that gives rows of log-probabilities x."""
-        found = bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0])
+        found = rows.best_scale(*SCALES)
         self.temperature_, self.uniform_ = 1 / float(found.at), 1 / (rows.weight + 1)
         return self._smoothed
 

@@ -14,11 +14,10 @@ from scipy.optimize import minimize, minimize_scalar
 from ..errors import InputError
 from ..kernels.scaled_softmax import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
-from .fitting.newton import MEMORY, bounded_minimum, descend
-from .fitting.softmax_sums import BLOCK_VALUES, MOST_DENSE, SoftmaxRows, SoftmaxSums
+from .fitting.newton import MEMORY, descend
+from .fitting.softmax_sums import BLOCK_VALUES, MOST_DENSE, SCALES, SoftmaxRows, SoftmaxSums
 from .fitting.summed import SummedCalibrator
 
-BOUNDS = (1e-3, 1e3)
 ENSEMBLE_BOUNDS = (0.05, 5.0)
 SEPARATED = 1e-6  # mean log loss below which the classes are separable
 
@@ -74,8 +73,8 @@ class TemperatureScaling(TemperatureCalibrator, SummedCalibrator):
     def learn(self, rows: SoftmaxSums) -> FitReport:
         """Learn from rows, and report the outcome."""
         before = rows.raw_score
-        low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
-        minimum = bounded_minimum(rows.at_scale, 1.0, low, high)
+        low, high = SCALES
+        minimum = rows.best_scale(low, high)
         self.temperature_ = 1 / float(minimum.at)
         after, status = minimum.value, f"converged in {minimum.steps} steps"
         if not after <= before + ROUNDING:
@@ -126,7 +125,7 @@ class BiasCorrectedTemperature(TemperatureCalibrator, SummedCalibrator):
     def learn(self, rows: SoftmaxSums) -> FitReport:
         """Learn from rows, and report the outcome."""
         before = rows.raw_score
-        low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
+        low, high = SCALES
         present = rows.present
         bias = np.zeros(rows.classes)
 
@@ -134,7 +133,7 @@ class BiasCorrectedTemperature(TemperatureCalibrator, SummedCalibrator):
             bias[present] = x[1:] - x[1:].mean()
             return bias
 
-        scale = float(bounded_minimum(rows.at_scale, 1.0, low, high, close=0.1).at)
+        scale = float(rows.best_scale(low, high, close=0.1).at)
         start = np.concatenate([[scale], np.zeros(len(present))])
         memory = 0 if rows.classes <= MOST_DENSE else MEMORY
         minimum = descend(
@@ -205,7 +204,7 @@ class EnsembleTemperature(TemperatureCalibrator):
         before = rows.raw_score
         low, high = ENSEMBLE_BOUNDS
         if self.loss == "log":
-            scale = float(bounded_minimum(rows.at_scale, 1.0, 1 / high, 1 / low).at)
+            scale = float(rows.best_scale(1 / high, 1 / low).at)
         else:
             scale = 1 / least_squares_temperature(rows)
         truths, products = mixture_sums(sample, scale)

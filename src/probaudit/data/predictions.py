@@ -506,8 +506,11 @@ class Predictions:
             dtype = np.float64 if outputs.dtype.itemsize == 8 else np.float32
             return np.require(outputs, dtype, ["C", "A"])
         if self.kind in ("pairs", "probabilities"):
-            p = outputs.astype(np.float64)
-            return np.column_stack([np.maximum(1 - p, 0), p])
+            both = np.empty((len(outputs), 2))
+            both[:, 1] = outputs
+            np.subtract(1, both[:, 1], out=both[:, 0])
+            np.maximum(both[:, 0], 0, out=both[:, 0])
+            return both
         values = outputs.astype(np.float64)
         if outputs.ndim == 1:
             values = (

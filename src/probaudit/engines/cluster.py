@@ -286,14 +286,14 @@ def _job_results(
                 waiting.append(block.take(slice(low, low + taken)))
                 low, held = low + taken, held + taken
                 if held == rows or first + low == end:
-                    results.append(job(first + low - held, _joined(waiting)))
+                    results.append(job(first + low - held, joined(waiting)))
                     waiting, held = [], 0
             if first + len(block) >= end:
                 return results
     return results
 
 
-def _joined(blocks: list[Predictions]) -> Predictions:
+def joined(blocks: list[Predictions]) -> Predictions:
     """Consecutive blocks as one, with labels, outputs and weights only."""
     if len(blocks) == 1:
         return blocks[0]

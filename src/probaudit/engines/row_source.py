@@ -9,9 +9,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class RowSource:
         of `read`.
     given : the paths, folders and patterns that name the files. stamps : path, size and
         modification time of each file when it was opened.
-    first_batch : the first rows as an Arrow batch, with the number of the first one.
+    first_rows : they have the kind, classes and features of all rows.
     """
 
     files: tuple[RowFile, ...] = field(repr=False)
@@ -67,7 +66,7 @@ class RowSource:
     options: ReadOptions
     given: tuple[Path, ...] = field(repr=False)
     stamps: tuple[tuple[str, int, int], ...] = field(repr=False)
-    first_batch: tuple[int, Any] = field(default=(0, None), repr=False)
+    first_rows: Predictions = field(default=cast(Any, None), repr=False)  # read by `scan_files`
 
     @property
     def n(self) -> int:
@@ -178,12 +177,6 @@ class RowSource:
             else replace(plan, weight_exponent=self._weight_exponent())
         )
 
-    @cached_property
-    def first_rows(self) -> Predictions:
-        """The first rows, which have the kind, classes and features of all rows."""
-        start, batch = self.first_batch
-        return numbered(self.predictions, batch, start)
-
     def _weight_exponent(self) -> int:
         name, largest = str(self.layout.weight), [0.0]
         with Progress(self.n, work="reading weights") as bar:
@@ -238,12 +231,13 @@ def scan_files(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
         given=tuple(Path(name) for name in given),
         stamps=stamps,
     )
-    batch = next(part for piece in pieces for part in opened.batches(piece))
-    opened = replace(opened, first_batch=batch)
-    first = opened.first_rows  # these have the number of outputs and the format of all rows
+    start, batch = next(part for piece in pieces for part in opened.batches(piece))
+    # these have the number of outputs and the format of all rows
+    first = numbered(opened.predictions, batch, start)
     width = 1 if first.probs.ndim == 1 else first.probs.shape[1]
     decided = replace(layout, classes=first.class_order, tolerance=first.row_tolerance)
-    return replace(opened, layout=decided, batch_rows=_batch_rows(len(schema) + width))
+    size = _batch_rows(len(schema) + width)
+    return replace(opened, layout=decided, batch_rows=size, first_rows=first)
 
 
 def _pieces(files: Sequence[RowFile]) -> tuple[Piece, ...]:

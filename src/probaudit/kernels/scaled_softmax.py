@@ -41,11 +41,12 @@ class BiasSums(NamedTuple):
 
 
 class RowMoments(NamedTuple):
-    """Lanes of the sums of e, x e and x^2 e along a row."""
+    """Lanes of the sums of e, x e, x^2 e and (without biases) x^3 e along a row."""
 
     zeroth: np.ndarray
     first: np.ndarray
     second: np.ndarray
+    third: np.ndarray
 
 
 class Exponent(NamedTuple):
@@ -58,7 +59,7 @@ class Exponent(NamedTuple):
 
 @allocator
 def _new_moments():
-    return RowMoments(np.empty(LANES), np.empty(LANES), np.empty(LANES))
+    return RowMoments(np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES))
 
 
 @inline
@@ -110,6 +111,7 @@ def _clear_moments(moments, width):
     _clear(moments.zeroth, width)
     _clear(moments.first, width)
     _clear(moments.second, width)
+    _clear(moments.third, width)
 
 
 @inline
@@ -137,48 +139,119 @@ def _add(lanes, terms):
 
 
 @inline
+def _raise(lanes, scores, size):
+    """Raise each lane to its score, if that is larger."""
+    for j in range(size):
+        lanes[j] = scores[j] if scores[j] > lanes[j] else lanes[j]
+
+
+@inline
+def _largest(row, lanes, width):
+    """The largest score of a row."""
+    whole = row.size - row.size % LANES
+    for j in range(width):
+        lanes[j] = -np.inf
+    for start in range(0, whole, LANES):
+        _raise(lanes, row[start : start + LANES], LANES)
+    _raise(lanes, row[whole:], row.size - whole)
+    half = width
+    while half > 1:
+        half //= 2
+        for j in range(half):
+            lanes[j] = lanes[j + half] if lanes[j + half] > lanes[j] else lanes[j]
+    return np.float64(lanes[0])
+
+
+@inline
+def _largest_of_tile(scores, tops):
+    """The largest score of each row of a tile: a loop over rows for each class."""
+    for j in range(scores.shape[0]):
+        tops[j] = np.float64(scores[j, 0])
+    for k in range(1, scores.shape[1]):
+        for j in range(scores.shape[0]):
+            x = np.float64(scores[j, k])
+            tops[j] = x if x > tops[j] else tops[j]
+
+
+@kernel
+def row_tops(scores, tops):
+    """tops = the largest score of each row."""
+    K, width = scores.shape[1], _width(scores.shape[1])
+    if K < LANES:
+        for start in range(0, scores.shape[0], LANES):
+            _largest_of_tile(scores[start : start + LANES], tops[start : start + LANES])
+    else:
+        lanes = np.empty(LANES, scores.dtype)
+        for i in range(scores.shape[0]):
+            tops[i] = _largest(scores[i], lanes, width)
+
+
+@inline
 def _add_moments(scores, size, top, rate, moments):
-    """Add e, x e and x^2 e, where e = 2^(rate x)."""
-    zeroth, first, second = moments.zeroth, moments.first, moments.second
+    """Add e, x e, x^2 e and x^3 e, where e = 2^(rate x)."""
+    zeroth, first, second, third = moments
     for j in range(size):
         x = np.float64(scores[j]) - top
         e = _exp2(rate * x)
         ex = e * x
+        exx = ex * x
         zeroth[j] += e
         first[j] += ex
-        second[j] += ex * x
+        second[j] += exx
+        third[j] += exx * x
+
+
+@inline
+def _add_derivatives(sums, w, beta, truth, total, first, second, third):
+    """Add the log loss of a row and its derivatives, given its moments and the x of its class."""
+    mean, square = first / total, second / total
+    sums[0] += w * (log(total) - beta * truth)
+    sums[1] += w * (mean - truth)
+    sums[2] += w * (square - mean * mean)
+    sums[3] += w * (third / total - mean * (3.0 * square - 2.0 * (mean * mean)))
+
+
+@inline
+def _add_exponentials(scores, size, top, lanes):
+    """Add e^x."""
+    for j in range(size):
+        lanes[j] += _exp2(LOG2_E * (np.float64(scores[j]) - top))
 
 
 @twin(lambda scores, *_: scores)
 @kernel
-def scale_sums(scores, tops, codes, weights, beta, sums):
-    """sums = the weighted sums over rows of the log loss and of its first and second derivative in
-    beta.
+def scale_sums(scores, tops, codes, weights, beta, raw, sums):
+    """sums[:4] = the weighted sums over rows of the log loss and of its first three derivatives in
+    beta. If `raw`, sums[4] = that of the log loss at beta = 1.
 
     With m the mean of x under p, and x_y that of the true class, these are log sum e^(beta x) -
-    beta x_y; m - x_y; the variance of x.
+    beta x_y; m - x_y; the variance of x; its third central moment.
     """
     moments = _new_moments()
     K, width = scores.shape[1], _width(scores.shape[1])
-    whole = K - K % LANES
+    whole, rate = K - K % LANES, beta * LOG2_E
     for i in range(scores.shape[0]):
         row, top, w = scores[i], tops[i], weights[i]
+        truth = np.float64(row[codes[i]]) - top
         _clear_moments(moments, width)
         for start in range(0, whole, LANES):
-            _add_moments(row[start : start + LANES], LANES, top, beta * LOG2_E, moments)
-        _add_moments(row[whole:], K - whole, top, beta * LOG2_E, moments)
-        total = _total(moments.zeroth, width)
-        mean = _total(moments.first, width) / total
-        truth = np.float64(row[codes[i]]) - top
-        sums[0] += w * (log(total) - beta * truth)
-        sums[1] += w * (mean - truth)
-        sums[2] += w * (_total(moments.second, width) / total - mean * mean)
+            _add_moments(row[start : start + LANES], LANES, top, rate, moments)
+        _add_moments(row[whole:], K - whole, top, rate, moments)
+        zeroth, first = _total(moments.zeroth, width), _total(moments.first, width)
+        second, third = _total(moments.second, width), _total(moments.third, width)
+        _add_derivatives(sums, w, beta, truth, zeroth, first, second, third)
+        if raw:
+            _clear(moments.zeroth, width)
+            for start in range(0, whole, LANES):
+                _add_exponentials(row[start : start + LANES], LANES, top, moments.zeroth)
+            _add_exponentials(row[whole:], K - whole, top, moments.zeroth)
+            sums[4] += w * (log(_total(moments.zeroth, width)) - truth)
 
 
 @inline
 def _add_tile(scores, tops, x, rate, moments):
     """The same as _add_moments, with a lane for each row."""
-    zeroth, first, second = moments.zeroth, moments.first, moments.second
+    zeroth, first, second, third = moments
     for k in range(scores.shape[1]):
         # a loop of its own, because reading every K-th value does not vectorise
         for j in range(scores.shape[0]):
@@ -186,29 +259,46 @@ def _add_tile(scores, tops, x, rate, moments):
         for j in range(LANES):
             e = _exp2(rate * x[j])
             ex = e * x[j]
+            exx = ex * x[j]
             zeroth[j] += e
             first[j] += ex
-            second[j] += ex * x[j]
+            second[j] += exx
+            third[j] += exx * x[j]
+
+
+@inline
+def _add_tile_exponentials(scores, tops, x, lanes):
+    """The same as _add_exponentials, with a lane for each row."""
+    for k in range(scores.shape[1]):
+        for j in range(scores.shape[0]):
+            x[j] = np.float64(scores[j, k]) - tops[j]
+        for j in range(LANES):
+            lanes[j] += _exp2(LOG2_E * x[j])
 
 
 @twin(lambda scores, *_: scores)
 @kernel
-def narrow_scale_sums(scores, tops, codes, weights, beta, sums):
+def narrow_scale_sums(scores, tops, codes, weights, beta, raw, sums):
     """The same as scale_sums, for few classes: the loops run over rows, so that they vectorise for
     any number of classes."""
     x, moments = np.zeros(LANES), _new_moments()
-    zeroth, first, second = moments.zeroth, moments.first, moments.second
-    rate = beta * LOG2_E
+    zeroth, first, second, third = moments
     for start in range(0, scores.shape[0], LANES):
         rows, below = scores[start : start + LANES], tops[start : start + LANES]
         _clear_moments(moments, LANES)
-        _add_tile(rows, below, x, rate, moments)
+        _add_tile(rows, below, x, beta * LOG2_E, moments)
         for j in range(rows.shape[0]):
-            i, mean = start + j, first[j] / zeroth[j]
+            i = start + j
             truth = np.float64(rows[j, codes[i]]) - below[j]
-            sums[0] += weights[i] * (log(zeroth[j]) - beta * truth)
-            sums[1] += weights[i] * (mean - truth)
-            sums[2] += weights[i] * (second[j] / zeroth[j] - mean * mean)
+            _add_derivatives(
+                sums, weights[i], beta, truth, zeroth[j], first[j], second[j], third[j]
+            )
+        if raw:
+            _clear(zeroth, LANES)
+            _add_tile_exponentials(rows, below, x, zeroth)
+            for j in range(rows.shape[0]):
+                truth = np.float64(rows[j, codes[start + j]]) - below[j]
+                sums[4] += weights[start + j] * (log(zeroth[j]) - truth)
 
 
 @inline

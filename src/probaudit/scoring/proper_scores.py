@@ -155,7 +155,10 @@ def _score(
 ) -> Estimate:
     rows = rows_of(y_true, y_proba, **options)
     costs = {"costs": score} if isinstance(score, Cost) else {}
-    sums = summary(rows, Plan.of(rows, costs), threads=threads)
+    surveyed = not costs and "survey" in rows.memo  # by the same pass
+    sums = (
+        survey(rows).summary if surveyed else summary(rows, Plan.of(rows, costs), threads=threads)
+    )
     return estimate_score(
         sums, score, normalize=normalize, priors=priors, clustered=clustered_sample(rows, sums)
     )

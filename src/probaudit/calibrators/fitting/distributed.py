@@ -22,4 +22,5 @@ def fit_on_cluster(
     so that the results are identical.
     """
     with connected(client) as client:
-        return fit_in_passes(calibrator, plan, partial(each_block, client, source))
+        rows = max(part.end for part in source.parts)
+        return fit_in_passes(calibrator, plan, rows, partial(each_block, client, source))

@@ -13,8 +13,9 @@ import numpy as np
 
 from ...data.work import default_threads
 from ...kernels import scaled_softmax
+from ...states.sampling import drawn
 from ..base import Sample
-from .newton import Point
+from .newton import CLOSE, Minimum, Point, bounded_minimum
 
 # values in a block; independent of the number of threads, so that sums are too
 BLOCK_VALUES = 2**20
@@ -22,6 +23,10 @@ MOST_DENSE = 32  # classes up to which the full Hessian is summed
 MOST_NARROW = 64  # classes up to which loops over rows are faster than loops along a row
 SPREAD = 500.0  # e^-500 does not underflow
 LONGEST = 3.0  # the longest Newton step of a bias
+SCALES = (1e-3, 1e3)  # bounds of a scale, which is 1 / temperature
+# a sample that searches start from: its share of the rows, and its least and most rows and values
+SAMPLE_SHARE, LEAST_SAMPLE, MOST_SAMPLE, SAMPLE_VALUES = 32, 256, 2**14, 2**21
+ROUGH = 0.1  # relative step at which the search among the rows of a sample ends
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -43,13 +48,14 @@ class SoftmaxSums(ABC):
     """The sums that a fit needs, over rows with scores z (logits or log-probabilities), in memory
     or not.
 
-    n, classes : the numbers of rows and of classes. weight : the sum of weights. frequencies : the
-        weighted share of each class. reread : whether every sum reads the rows again, so that it is
-        faster to compute several sums at once.
+    n, classes : the numbers of rows and of classes. from_logits : whether z are logits. weight :
+        the sum of weights. frequencies : the weighted share of each class. reread : whether every
+        sum reads the rows again, so that it is faster to compute several sums at once.
     """
 
     n: int
     classes: int
+    from_logits: bool
     reread: ClassVar[bool]
 
     @property
@@ -71,29 +77,64 @@ class SoftmaxSums(ABC):
         as sums are added in place."""
 
     @abstractmethod
-    def scale_sums(self, beta: float) -> np.ndarray:
-        """The sums over rows of the log loss of softmax(beta z), and of its first and second
-        derivatives with respect to beta."""
+    def scale_sums(self, beta: float, raw: bool) -> np.ndarray:
+        """The sums over rows of the log loss of softmax(beta z), of its first three derivatives
+        with respect to beta, and (0 unless `raw`) of the log loss of softmax(z)."""
 
     @abstractmethod
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
-        """As scale_sums, for softmax(beta z + b), followed by the sums for the derivatives with
-        respect to the biases (see `Derivatives`)."""
+        """The sums over rows of the log loss of softmax(beta z + b), and of its first two
+        derivatives with respect to beta, followed by the sums for the derivatives with respect to
+        the biases (see `Derivatives`)."""
+
+    @cached_property
+    @abstractmethod
+    def few(self) -> Sample | None:
+        """The rows of `sample_numbers`, if there are any."""
 
     @property
     def present(self) -> np.ndarray:
         """The classes that have rows."""
         return np.flatnonzero(self.frequencies)
 
-    @cached_property
-    def raw(self) -> np.ndarray:
-        """`at_scale(1.0)`: before calibration."""
-        return self.scale_sums(1.0) / self.weight
+    @property
+    def unscaled_score(self) -> float:
+        """The mean log loss of softmax(z)."""
+        return float(self._first[4] if self.from_logits else self.at_scale(1.0)[0])
 
     def at_scale(self, beta: float) -> np.ndarray:
-        """The mean log loss of softmax(beta z), and its first and second derivatives with respect
-        to beta."""
-        return self.raw if beta == 1.0 else self.scale_sums(beta) / self.weight
+        """The mean log loss of softmax(beta z), and its first three derivatives with respect to
+        beta."""
+        mean = self._first if beta == self._start else self.scale_sums(beta, False) / self.weight
+        return np.asarray(mean[:4])
+
+    def best_scale(self, low: float, high: float, close: float = CLOSE) -> Minimum:
+        """The scale within bounds with the lowest log loss, to a relative step of `close`.
+
+        The search starts from the best scale of a sample of the rows, if there is one. The start
+        changes how many steps it takes, and the result only within its precision.
+        """
+        return bounded_minimum(self.at_scale, min(max(self._start, low), high), low, high, close)
+
+    @cached_property
+    def _start(self) -> float:
+        """About the best scale of a sample of the rows; 1 without a sample, or if its best scale is
+        at a bound, such as that of a sample without errors."""
+        if self.few is None:
+            return 1.0
+        low, high = SCALES
+        found = SoftmaxRows(self.few).best_scale(low, high, ROUGH)
+        return float(found.at) if found.converged and low < found.at < high else 1.0
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        """The means where a search starts and, for logits, the log loss of softmax(z), which is
+        their `raw_score`: one pass for both."""
+        start = self._start
+        sums = self.scale_sums(start, self.from_logits and start != 1.0)
+        if start == 1.0:
+            sums[4] = sums[0]
+        return sums / self.weight
 
     def at(self, beta: float, bias: np.ndarray) -> Derivatives:
         """The mean log loss of softmax(beta z + b) and its derivatives."""
@@ -119,6 +160,7 @@ class SoftmaxRows(SoftmaxSums):
         self.codes, self.weights = sample.codes.astype(np.int64, copy=False), sample.weights
         self.threads = default_threads() if threads is None else threads
         self.n, self.classes = sample.values.shape
+        self.from_logits = sample.from_logits
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -126,7 +168,9 @@ class SoftmaxRows(SoftmaxSums):
 
     @cached_property
     def tops(self) -> np.ndarray:
-        return self.scores.max(axis=1).astype(np.float64)
+        tops = np.empty(self.n)
+        self._each(lambda block: scaled_softmax.row_tops(self.scores[block], tops[block]))
+        return tops
 
     @cached_property
     def weight(self) -> float:
@@ -140,7 +184,7 @@ class SoftmaxRows(SoftmaxSums):
     @property
     def raw_score(self) -> float:
         if self.sample.from_logits:
-            return float(self.raw[0])
+            return self.unscaled_score
         values = self.sample.values
         truth = values[np.arange(self.n), self.codes] / values.sum(axis=1, dtype=np.float64)
         with np.errstate(divide="ignore"):
@@ -186,14 +230,16 @@ class SoftmaxRows(SoftmaxSums):
 
         return BlockViews(each)
 
-    def scale_sums(self, beta: float) -> np.ndarray:
+    def scale_sums(self, beta: float, raw: bool) -> np.ndarray:
+        tops = self.tops
+
         def job(block: slice) -> np.ndarray:
-            sums = np.zeros(3)
-            rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
+            sums = np.zeros(5)
+            rows = self.scores[block], tops[block], self.codes[block], self.weights[block]
             if self.classes <= MOST_NARROW:
-                scaled_softmax.narrow_scale_sums(*rows, beta, sums)
+                scaled_softmax.narrow_scale_sums(*rows, beta, raw, sums)
             else:
-                scaled_softmax.scale_sums(*rows, beta, sums)
+                scaled_softmax.scale_sums(*rows, beta, raw, sums)
             return sums
 
         return sum_in_order(self._each(job))
@@ -216,6 +262,11 @@ class SoftmaxRows(SoftmaxSums):
             return [*sums[:3], sums.squares if products is None else products]
 
         return [sum_in_order(parts) for parts in zip(*self._each(job), strict=True)]
+
+    @cached_property
+    def few(self) -> Sample | None:
+        numbers = sample_numbers(self.n, self.classes)
+        return self.sample.take(numbers) if len(numbers) else None
 
     def probabilities(self, beta: float, bias: np.ndarray | None = None) -> np.ndarray:
         """softmax(beta z + b), [n, K]."""
@@ -257,6 +308,12 @@ class SoftmaxRows(SoftmaxSums):
 def rows_per_block(classes: int) -> int:
     """The number of rows in a block."""
     return max(1, BLOCK_VALUES // classes)
+
+
+def sample_numbers(n: int, classes: int) -> np.ndarray:
+    """The numbers of the rows, of n, that a search starts from; none if there are few rows."""
+    size = min(n // SAMPLE_SHARE, MOST_SAMPLE, SAMPLE_VALUES // classes)
+    return drawn(n, size) if size >= LEAST_SAMPLE else np.empty(0, np.int64)
 
 
 def sum_in_order(parts: Iterable[np.ndarray]) -> np.ndarray:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -19,12 +19,21 @@ from sklearn.base import clone
 
 from ...data.predictions import Predictions
 from ...data.work import Progress, default_threads
+from ...engines.cluster import joined
 from ...engines.good_rows import calibrator_outputs, good_of_block, weights_of
 from ...engines.row_source import RowSource
 from ...errors import InputError
 from ...states import Plan
 from ..base import MOST_ROWS, Calibrator, Sample
-from .softmax_sums import BlockViews, SoftmaxRows, SoftmaxSums, V, rows_per_block, sum_in_order
+from .softmax_sums import (
+    BlockViews,
+    SoftmaxRows,
+    SoftmaxSums,
+    V,
+    rows_per_block,
+    sample_numbers,
+    sum_in_order,
+)
 from .summed import SummedCalibrator
 
 C = TypeVar("C", bound=Calibrator)
@@ -48,7 +57,7 @@ def fit_stream(
     """
     threads = default_threads() if threads is None else threads
     return fit_in_passes(
-        calibrator, source.plan(), partial(_each_of_source, source, threads, progress)
+        calibrator, source.plan(), source.n, partial(_each_of_source, source, threads, progress)
     )
 
 
@@ -74,8 +83,8 @@ def _each_of_source(
             yield first()
 
 
-def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
-    """A copy of a calibrator, fitted to the rows of a plan.
+def fit_in_passes(calibrator: C, plan: Plan, n: int, each: Each) -> C:
+    """A copy of a calibrator, fitted to the n rows of a plan.
 
     each : `each(job, rows)` gives `job(start, block)` for every block of `rows` consecutive rows,
         in order. It is called in each step of the search, with jobs that can be pickled.
@@ -88,7 +97,7 @@ def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
             way_out=("fit it to a sample",),
         )
     calibrator._check_choices()
-    rows = StreamedRows(plan, each)
+    rows = StreamedRows(plan, n, each)
     copy = clone(calibrator).set_params(from_logits=rows.from_logits, classes=list(plan.classes))
     copy.classes_, copy.n_features_in_ = np.array(plan.classes), rows.classes
     copy.fit_report_ = copy.learn(rows)
@@ -97,11 +106,12 @@ def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
 
 class BlockCounts(NamedTuple):
     """Counts of a block: the weight and the number of rows of each class, [2, K]; the largest
-    weight; and whether all outputs are finite."""
+    weight; whether all outputs are finite; and the rows of the sample, if any."""
 
     counts: np.ndarray
     largest: float
     finite: bool
+    few: Predictions | None
 
 
 @dataclass(frozen=True)
@@ -119,14 +129,19 @@ class BlockReading:
         block = rows.block(0, len(rows))._replace(first_row=start)
         return np.flatnonzero(good_of_block(self.plan, block))
 
-    def counts_of(self, start: int, rows: Predictions) -> BlockCounts:
+    def counts_of(self, numbers: np.ndarray, start: int, rows: Predictions) -> BlockCounts:
+        """The counts of a block, and its rows among those with the given numbers."""
         good = self.good(start, rows)
         codes, weights = rows.codes[good], weights_of(rows, good)
+        few = good[np.isin(good + start, numbers)]
         counts = np.stack(
             [np.bincount(codes, w, self.plan.n_classes) for w in (weights, np.ones(len(good)))]
         )
         return BlockCounts(
-            counts, float(weights.max(initial=0.0)), bool(np.isfinite(rows.probs[good]).all())
+            counts,
+            float(weights.max(initial=0.0)),
+            bool(np.isfinite(rows.probs[good]).all()),
+            rows.take(few) if len(few) else None,
         )
 
     def raw_sum(self, start: int, rows: Predictions) -> float:
@@ -149,9 +164,11 @@ class BlockReading:
         sample = self.sample(start, rows)
         return question(view(sample)) if len(sample) else None
 
-    def scale_sums(self, beta: float, start: int, rows: Predictions) -> np.ndarray | None:
+    def scale_sums(
+        self, beta: float, raw: bool, start: int, rows: Predictions
+    ) -> np.ndarray | None:
         sample = self.sample(start, rows)
-        return SoftmaxRows(sample, threads=1).scale_sums(beta) if len(sample) else None
+        return SoftmaxRows(sample, threads=1).scale_sums(beta, raw) if len(sample) else None
 
     def bias_sums(
         self, beta: float, bias: np.ndarray, start: int, rows: Predictions
@@ -175,9 +192,10 @@ class StreamedRows(SoftmaxSums):
 
     reread = True
 
-    def __init__(self, plan: Plan, each: Each) -> None:
+    def __init__(self, plan: Plan, n: int, each: Each) -> None:
         self.classes, self._each = plan.n_classes, each
-        blocks: list[BlockCounts] = self._blocks(BlockReading(plan).counts_of)
+        count = partial(BlockReading(plan).counts_of, sample_numbers(n, self.classes))
+        blocks: list[BlockCounts] = self._blocks(count)
         counts, largest = (
             sum_in_order(one.counts for one in blocks),
             max(one.largest for one in blocks),
@@ -199,6 +217,7 @@ class StreamedRows(SoftmaxSums):
         scale = min(max(given, float(self.n)), MOST_ROWS) / (given / largest)
         self._row_weights = counts[0] / largest * scale
         self._reading = BlockReading(plan, self.from_logits, largest, scale)
+        self._few = [one.few for one in blocks if one.few is not None]
 
     def _blocks(self, job: Job) -> list[Any]:
         results = self._each(job, rows_per_block(self.classes))
@@ -216,18 +235,22 @@ class StreamedRows(SoftmaxSums):
     @property
     def raw_score(self) -> float:
         return (
-            float(self.raw[0])
+            self.unscaled_score
             if self.from_logits
             else float(sum(self._blocks(self._reading.raw_sum))) / self.weight
         )
+
+    @cached_property
+    def few(self) -> Sample | None:
+        return self._reading.sample(0, joined(self._few)) if self._few else None
 
     def viewed_as(self, view: Callable[[Sample], V]) -> BlockViews[V]:
         return BlockViews(
             lambda question: self._blocks(partial(self._reading.answer_of, view, question))
         )
 
-    def scale_sums(self, beta: float) -> np.ndarray:
-        return sum_in_order(self._blocks(partial(self._reading.scale_sums, beta)))
+    def scale_sums(self, beta: float, raw: bool) -> np.ndarray:
+        return sum_in_order(self._blocks(partial(self._reading.scale_sums, beta, raw)))
 
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
         parts = self._blocks(partial(self._reading.bias_sums, beta, bias.copy()))
