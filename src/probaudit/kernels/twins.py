@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 
 FEW_ROWS, FEW_VALUES = 2**12, 2**18
 # Calls of each kernel before its compiled code is used. They take about a second: more than loading
-# that code, and much less than compiling it.
-CALLS = 200
+# that code, and much less than compiling it. None if kernels check their bounds, to be tested.
+CALLS = 0 if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else 200
 
 
 class Twin:
