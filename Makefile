@@ -1,11 +1,13 @@
-# Every target sets up its environment. A fresh machine needs only python3 and make.
+# Every target sets up its environment. A fresh machine needs only python3 and make; on Windows, run
+# make in the shell of Git.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
-CORES := $(shell nproc 2>/dev/null || echo 2)
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
+PEERS := .venv-peers
 
-.PHONY: demo test test-slow test-bounds bench browser lint clean
+.PHONY: demo test test-slow test-bounds bench bench-peers picture browser lint clean
 
 # torch is installed alone and first, in one exact version, so that no other package chooses one.
 $(VENV)/ready: pyproject.toml
@@ -53,5 +55,21 @@ test-bounds: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
 
+# Other packages have an environment of their own. `torch` comes first, as above.
+$(PEERS)/ready: benchmarks/peers.txt pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(subst $(VENV),$(PEERS),$(BIN))/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(subst $(VENV),$(PEERS),$(BIN))/python -m pip install --quiet $(TORCH)
+	$(subst $(VENV),$(PEERS),$(BIN))/python -m pip install --quiet --constraint benchmarks/peers.txt \
+		--requirement benchmarks/peers.txt --editable .
+	touch $@
+
+bench-peers: $(PEERS)/ready
+	$(subst $(VENV),$(PEERS),$(BIN))/python benchmarks/peers.py
+
+# The picture in the README, from a report of `make demo`.
+picture: $(VENV)/ready browser
+	$(BIN)/python benchmarks/readme_picture.py
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache
