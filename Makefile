@@ -7,7 +7,7 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
 PEERS := .venv-peers
 
-.PHONY: demo test test-slow test-bounds bench bench-peers picture browser lint clean
+.PHONY: demo test test-slow test-bounds bench bench-peers picture browser kernels lint clean
 
 # torch is installed alone and first, in one exact version, so that no other package chooses one.
 $(VENV)/ready: pyproject.toml
@@ -39,7 +39,12 @@ browser:
 	(cd $(VENV)/axe && npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz) >/dev/null 2>&1; } || \
 	{ rm -rf $(VENV)/axe; echo "no axe-core: its tests are skipped"; }
 
-test: $(VENV)/ready lint browser
+# Ahead of the tests, so that no two of their processes compile the same kernel.
+kernels: $(VENV)/ready
+	$(BIN)/probaudit warm-up --jobs $(CORES)
+
+test: $(VENV)/ready
+	$(MAKE) --jobs 3 lint browser kernels
 	$(BIN)/pytest -n $(CORES) --dist worksteal
 
 test-slow: $(VENV)/ready test-bounds
