@@ -70,7 +70,8 @@ $(PEERS)/ready: benchmarks/peers.txt pyproject.toml
 	touch $@
 
 bench-peers: $(PEERS)/ready
-	$(subst $(VENV),$(PEERS),$(BIN))/python benchmarks/peers.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+		$(subst $(VENV),$(PEERS),$(BIN))/python benchmarks/peers.py
 
 # The picture in the README, from a report of `make demo`.
 picture: $(VENV)/ready browser
