@@ -12,6 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+PEERS = ROOT / "benchmarks" / "peers.txt"
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
 
 
@@ -57,6 +58,17 @@ def test_issue_forms_have_what_github_requires(form):
 
 def test_there_are_two_forms():
     assert [form.stem for form in FORMS] == ["bug", "idea"]
+
+
+def test_the_page_of_peers_has_the_versions_that_are_installed():
+    pinned = dict(re.findall(r"^([a-z-]+)==(.+)$", PEERS.read_text("utf-8"), re.MULTILINE))
+    page = (ROOT / "docs" / "peers-measured.md").read_text("utf-8")
+    shown = dict(re.findall(r"^\| ([a-z-]+) \| (\d[\d.]*) \|$", page, re.MULTILINE))
+    peers = {name: one for name, one in pinned.items() if name != "torch"}
+    assert shown.pop("probaudit")
+    assert shown == peers
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert f"TORCH := torch=={pinned['torch']}\n" in makefile
 
 
 def test_the_line_length_is_the_same_everywhere():
