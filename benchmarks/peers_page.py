@@ -22,12 +22,12 @@ Other packages compute some of the same quantities. `make bench-peers` installs 
 environment of their own, computes each quantity from the same {rows:,} rows with each package, and
 writes this page. Rows come from `pb.simulate`, so anyone can repeat it.
 
-- **CPU**: milliseconds of the fastest of three runs after a first one; all packages have one
-  thread. Compiling (probaudit) and imports are not counted.
+- **CPU**: milliseconds of all threads, in the fastest of three runs after a first one. Imports and
+  the compiling of kernels are not counted.
 - **memory**: growth of the peak of resident memory in the first run, in megabytes. What a package
   loads at its first use counts: for probaudit, its compiled kernels.
-- Two results agree if their values do. For calibrators the value is the loss that the fit
-  minimises, on the rows of the fit: lower is a better fit.
+- **value**: of a calibrator, the loss that its fit minimises, on the rows of the fit. Lower is a
+  better fit.
 
 Machine: {machine}.
 """
@@ -48,15 +48,15 @@ All solve smECE(σ) = σ. relplot counts half the mass in the end cells, so that
 large if many outputs are near 0 or 1. probcal smooths on the logit scale without reflection: a
 different quantity with the same name, here with nearly the same value.""",
     "temperature: log loss after the fit": """\
-The fit is convex in 1/T, so that there is one answer. netcal's is higher: it clips the outputs
-before the fit. sharpcal takes a fixed number of steps of L-BFGS. scikit-learn is called below its
+The fit is convex in 1/T, so that there is one answer. netcal's is higher: it clips
+the outputs before the fit. sharpcal takes up to 1,000 small steps of L-BFGS. scikit-learn is called below its
 public class, `CalibratedClassifierCV(method="temperature")`, to leave out the wrapped model.""",
     "beta calibration: log loss after the fit": """\
 All others clip the outputs before they take logarithms: betacal and netcal at 2.2 × 10⁻¹⁶, probcal
 further from 0 and 1. That costs them the difference.""",
     "isotonic: Brier score after the fit": """\
 At the rows of the fit all should be the same, the least Brier score of any increasing curve.
-scikit-learn and netcal merge outputs that are nearly equal, and probcal clips them. scikit-learn
+probcal clips the outputs. netcal uses scikit-learn's curve, which
 needs `out_of_bounds="clip"`: without it, 82 of the rows that it was fitted to, those next to 1,
 have the prediction NaN. Between the levels, it interpolates.""",
     "grouping loss": """\
@@ -77,9 +77,9 @@ CLOSING = """\
 ## What peers do better
 
 - **scikit-learn** is there already, has the most users and reviewers, and is the first choice for
-  a plain log loss, a Brier score or an isotonic fit.
-- **probcal** needs only numpy, installs in a second and starts faster: for credit risk it has
-  master scales, offsets and inverse maps that probaudit lacks.
+  a plain Brier score, a reliability diagram or an isotonic fit.
+- **probcal** needs only numpy, and was the fastest here for scores and errors of an event. For
+  credit risk it has master scales, offsets and inverse maps.
 - **torchmetrics** and **probmetrics** work on GPUs, in batches and within a training loop, with
   automatic differentiation where it is defined. probaudit copies tensors to the CPU.
 - **netcal** calibrates object detection and regression, and has Bayesian fits of calibrators with
@@ -89,13 +89,13 @@ CLOSING = """\
   the diagrams of their papers. sharpcal fits scalers within PyTorch.
 - **betacal** and **glest** are the authors' own code of beta calibration and the grouping loss;
   glest shows the regions of its bins in a diagram of its own.
-- All of them are much smaller to install than probaudit, except those that need torch.
+- Those that do not need torch are smaller to install than probaudit. Apart from sharpcal and glest,
+  all need less memory for a first call: probaudit loads compiled kernels.
 
-## What only probaudit does here
+## What probaudit does beside
 
-Every value above has a definition, its rows and, on demand, an interval; none of the others has
-intervals for calibration errors of dependent rows. Results are identical for any number of threads,
-blocks and machines.
+Its values have a definition, their rows and, on demand, an interval, also of dependent rows. It
+clips nothing. Results are identical for any number of threads, blocks and machines.
 """
 
 
