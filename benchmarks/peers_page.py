@@ -48,8 +48,8 @@ All solve smECE(σ) = σ. relplot counts half the mass in the end cells, so that
 large if many outputs are near 0 or 1. probcal smooths on the logit scale without reflection: a
 different quantity with the same name, here with nearly the same value.""",
     "temperature: log loss after the fit": """\
-The fit is convex in 1/T, so that there is one answer. netcal's is higher: it clips
-the outputs before the fit. sharpcal takes up to 1,000 small steps of L-BFGS. scikit-learn is called below its
+The fit is convex in 1/T, so that there is one answer. netcal's is higher: it clips the outputs
+before the fit. sharpcal takes up to 1,000 small steps of L-BFGS. scikit-learn is called below its
 public class, `CalibratedClassifierCV(method="temperature")`, to leave out the wrapped model.""",
     "beta calibration: log loss after the fit": """\
 All others clip the outputs before they take logarithms: betacal and netcal at 2.2 × 10⁻¹⁶, probcal
