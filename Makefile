@@ -1,11 +1,13 @@
-# Every target sets up its environment. A fresh machine needs only python3 and make.
+# Every target sets up its environment. A fresh machine needs only python3 and make; on Windows, run
+# make in the shell of Git.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
-CORES := $(shell nproc 2>/dev/null || echo 2)
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
+PEERS := .venv-peers
 
-.PHONY: demo test test-slow test-bounds bench browser lint clean
+.PHONY: demo test test-slow test-bounds bench bench-peers picture browser kernels lint clean
 
 # torch is installed alone and first, in one exact version, so that no other package chooses one.
 $(VENV)/ready: pyproject.toml
@@ -37,7 +39,12 @@ browser:
 	(cd $(VENV)/axe && npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz) >/dev/null 2>&1; } || \
 	{ rm -rf $(VENV)/axe; echo "no axe-core: its tests are skipped"; }
 
-test: $(VENV)/ready lint browser
+# Ahead of the tests, so that no two of their processes compile the same kernel.
+kernels: $(VENV)/ready
+	$(BIN)/probaudit warm-up --jobs $(CORES)
+
+test: $(VENV)/ready
+	$(MAKE) --jobs 3 lint browser kernels
 	$(BIN)/pytest -n $(CORES) --dist worksteal
 
 test-slow: $(VENV)/ready test-bounds
@@ -53,5 +60,22 @@ test-bounds: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
 
+# Other packages have an environment of their own. `torch` comes first, as above.
+$(PEERS)/ready: benchmarks/peers.txt pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(subst $(VENV),$(PEERS),$(BIN))/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(subst $(VENV),$(PEERS),$(BIN))/python -m pip install --quiet $(TORCH)
+	$(subst $(VENV),$(PEERS),$(BIN))/python -m pip install --quiet --constraint benchmarks/peers.txt \
+		--requirement benchmarks/peers.txt --editable .
+	touch $@
+
+bench-peers: $(PEERS)/ready
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
+		$(subst $(VENV),$(PEERS),$(BIN))/python benchmarks/peers.py
+
+# The picture in the README, from a report of `make demo`.
+picture: $(VENV)/ready browser
+	$(BIN)/python benchmarks/readme_picture.py
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

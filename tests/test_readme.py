@@ -1,4 +1,4 @@
-"""The examples of the README run, and its output is current."""
+"""The examples of the README and of the guides run, and the output that they show is current."""
 
 from __future__ import annotations
 
@@ -16,21 +16,52 @@ import probaudit as pb
 from probaudit import calibrators
 from probaudit.cli.commands import app
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+# How many blocks of Python each guide has. Each runs alone.
+GUIDES = {"command-line": 0, "python": 5, "repair": 1, "hidden-groups": 1}
+TEXT = {name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in GUIDES}
 
 
-def test_the_python_examples_run(tmp_path, monkeypatch):
+def blocks(text: str) -> list[str]:
+    """The blocks of Python in a page."""
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_readme_is_short_and_has_a_small_picture():
+    assert len(README.splitlines()) <= 120
+    (picture,) = re.findall(r"!\[[^]]*\]\((.*?)\)", README)
+    assert (ROOT / picture).stat().st_size < 150_000
+
+
+def test_the_readme_runs_from_a_model_to_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
-    exec(code, names)
-    assert len(others) == 6
-    for other in others:
-        exec(other, {})
-    assert f"{pb.log_score(names['y'], names['p']):.4f} with its interval" in code.replace("# ", "")
+    for block in blocks(README):
+        exec(block, names)
+    assert "Recalibrate" in Path("report.html").read_text(encoding="utf-8")
 
 
-COMMANDS = re.findall(r"^probaudit (?!demo)(.*?)(?:\s+#.*)?$", README, re.MULTILINE)
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_python_examples_of_the_guides_run(guide, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = blocks(TEXT[guide])
+    assert len(found) == GUIDES[guide]
+    for block in found:
+        exec(block, {})
+
+
+def test_the_score_shown_is_current():
+    names: dict[str, object] = {}
+    code = blocks(TEXT["python"])[0]
+    exec("\n".join(line for line in code.splitlines() if line[:2] in ("y ", "p ")), names)
+    assert f"# {pb.log_score(names['y'], names['p']):.4f} with its interval" in code
+
+
+SHELL = re.findall(r"```console\n(.*?)```", "\n".join([README, *TEXT.values()]), re.DOTALL)
+COMMANDS = dict.fromkeys(
+    re.findall(r"^probaudit (?!demo)(.*?)(?:\s+#.*)?$", "\n".join(SHELL), re.MULTILINE)
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -91,5 +122,7 @@ def test_the_output_shown_is_current(shared, tmp_path, monkeypatch):
     )
     shown = CliRunner().invoke(app, ["audit", "preds.csv"], env={"COLUMNS": "100"}).output
     printed = "\n".join(line.rstrip() for line in shown.splitlines())
-    (block,) = re.findall(r"```console\n\$ probaudit audit preds.csv\n(.*?)```", README, re.DOTALL)
+    (block,) = re.findall(
+        r"```console\n\$ probaudit audit preds.csv\n(.*?)```", TEXT["command-line"], re.DOTALL
+    )
     assert printed.startswith(block.rstrip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 
@@ -77,14 +78,35 @@ def test_warm_up_compiles_what_is_listed(monkeypatch):
     name = "laplace_kernel.decayed_products"
     monkeypatch.setattr(signatures, "listed", lambda: {name: signatures_of(name)})
     assert len(signatures.wanted()) == len(signatures_of(name))
-    pb.warm_up()
-    assert pb.warm_up(progress=False) == 0
+    pb.warm_up(jobs=1)
+    assert pb.warm_up(jobs=1, progress=False) == 0
     kernel = signatures.kernels()[name]
     compiled = [list(map(signatures.spelled, s)) for s in kernel.signatures]
     assert all(s in compiled for s in signatures_of(name))
-    run = CliRunner().invoke(app, ["warm-up"])
+    run = CliRunner().invoke(app, ["warm-up", "--jobs", "1"])
     assert run.exit_code == 0
     assert run.stdout.startswith("Kernels compiled: 0.")
+
+
+def test_warm_up_compiles_in_several_processes(tmp_path):
+    """In an empty cache: each signature is compiled once, and this process only loads them."""
+    few = {"laplace_kernel.decayed_products", "isotonic.read_curve"}
+    script = (
+        "import json, sys\n"
+        "import probaudit as pb\n"
+        "from probaudit.kernels import signatures\n"
+        "every, few = signatures.listed(), sys.argv[1:]\n"
+        "signatures.listed = lambda: {name: every[name] for name in few}\n"
+        "todo = len(signatures.wanted())\n"
+        "print(todo, pb.warm_up(jobs=2), pb.warm_up(jobs=2))\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", script, *sorted(few)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    todo, first, again = map(int, done.stdout.split())
+    assert first == todo == 2
+    assert again == 0
+    assert len(list(tmp_path.rglob("*.nbi"))) == todo
 
 
 def signatures_of(name):
