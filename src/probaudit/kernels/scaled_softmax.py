@@ -173,6 +173,7 @@ def _largest_of_tile(scores, tops):
             tops[j] = x if x > tops[j] else tops[j]
 
 
+@twin(lambda scores, *_: scores)
 @kernel
 def row_tops(scores, tops):
     """tops = the largest score of each row."""
@@ -184,6 +185,8 @@ def row_tops(scores, tops):
         lanes = np.empty(LANES, scores.dtype)
         for i in range(scores.shape[0]):
             tops[i] = _largest(scores[i], lanes, width)
+    for i in range(tops.size):
+        tops[i] += 0.0  # not -0, whichever came first
 
 
 @inline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,27 +58,35 @@ def _add_losses(
     sums[:] = in_order(sums, weights[:, None] * terms)
 
 
+def row_tops(scores: Array, tops: Array) -> None:
+    tops[:] = scores.max(axis=1) + 0.0  # not -0
+
+
 def scale_sums(
     scores: Array,
     tops: Array,
     codes: Array,
     weights: Array,
     beta: float,
+    raw: bool,
     sums: Array,
-    totals: object = _lane_totals,
+    totals: Callable[[Array], Array] = _lane_totals,
 ) -> None:
-    x = _columns(scores, tops)
-    e = _exp2((beta * LOG2_E) * x)
+    x, rate = _columns(scores, tops), beta * LOG2_E
+    e = _exp2(rate * x)
     zeroth, first, second = totals(e), totals(e * x), totals(e * x * x)
-    truth = _at(x, codes)
-    logs = log(zeroth) - beta * truth
-    _add_losses(logs, truth, first / zeroth, second / zeroth, weights, sums)
+    mean, square, truth = first / zeroth, second / zeroth, _at(x, codes)
+    third = totals(e * x * x * x) / zeroth - mean * (3.0 * square - 2.0 * (mean * mean))
+    _add_losses(log(zeroth) - beta * truth, truth, mean, square, weights, sums[:3])
+    sums[3] = in_order(sums[3], weights * third)
+    if raw:
+        sums[4] = in_order(sums[4], weights * (log(totals(_exp2(LOG2_E * x))) - truth))
 
 
 def narrow_scale_sums(
-    scores: Array, tops: Array, codes: Array, weights: Array, beta: float, sums: Array
+    scores: Array, tops: Array, codes: Array, weights: Array, beta: float, raw: bool, sums: Array
 ) -> None:
-    scale_sums(scores, tops, codes, weights, beta, sums, _class_totals)
+    scale_sums(scores, tops, codes, weights, beta, raw, sums, _class_totals)
 
 
 def largest_biased(scores: Array, beta: float, bias: Array, tops: Array, shifts: Array) -> None:
