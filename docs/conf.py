@@ -44,9 +44,11 @@ html_css_files = ["site.css"]
 html_extra_path = ["generated/extra"]
 html_show_sourcelink = False
 html_copy_source = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 8,
     "footer_start": [],
     "footer_end": [],
     "show_prev_next": True,
@@ -59,7 +61,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["gallery/fields", "gallery/concepts"],
     "gallery_dirs": ["fields", "concepts"],
     "image_scrapers": ("matplotlib", Diagrams(), EmbeddedReports()),
-    "ignore_repr_types": r"probaudit\.diagrams|matplotlib",
+    "ignore_repr_types": r"probaudit\.diagrams|matplotlib|'str'",
     "filename_pattern": "",
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_", "__repr__"),
@@ -70,14 +72,21 @@ sphinx_gallery_conf = {
     "plot_gallery": True,
     "remove_config_comments": True,
     "write_computation_times": False,
+    "show_signature": False,
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
 def setup(app: Any) -> None:
     def to_rst(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: Any) -> None:
-        lines[:] = reference_pages.as_rst(lines)
+        lines[:] = reference_pages.with_linked_options(lines)
+
+    def give_code_room(app: Any, _tree: Any) -> None:
+        name = app.env.docname
+        if name.startswith(("fields/", "concepts/")):
+            app.env.metadata[name]["html_theme.sidebar_secondary.remove"] = "true"
 
     (HERE / "generated" / "extra").mkdir(parents=True, exist_ok=True)
     reference_pages.write(HERE / "generated")
+    app.connect("doctree-read", give_code_room)
     app.connect("autodoc-process-docstring", to_rst)

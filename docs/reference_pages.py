@@ -14,6 +14,7 @@ from types import ModuleType
 import typer
 
 import probaudit as pb
+from probaudit.audits.repairs import title_of
 from probaudit.calibrators.registry import ENTRIES
 from probaudit.cli.commands import PANELS, app
 from probaudit.report.audit_page import TIPS
@@ -131,7 +132,7 @@ def _shell(text: str) -> str:
 def glossary() -> str:
     """The tooltips of the report, and what each calibrator does, as definition lists."""
     tips = dict(TIPS) | dict(Acting.tips) | dict(Answering.tips)
-    methods = {m.name.replace("_", " "): m.gloss for entry in ENTRIES for m in entry.methods}
+    methods = {title_of(m.name): m.gloss for entry in ENTRIES for m in entry.methods}
     parts = ["## Words of the report\n", *_definitions(tips)]
     parts += ["## Calibrators\n", *_definitions(methods)]
     return "\n".join(parts)
@@ -144,6 +145,28 @@ def _definitions(words: dict[str, str]) -> Iterator[str]:
 
 DEFINITION = re.compile(r"^ *([*\w][\w*, ]*?) : (.*)$")
 ANY_INDENT = 100
+
+
+ROW_OPTIONS = "Options for the rows:"
+
+
+def row_options() -> str:
+    """The options that all functions of rows share, as a page of reStructuredText."""
+    text = inspect.cleandoc(pb.brier_score.__doc__ or "")
+    listed = text.partition(ROW_OPTIONS)[2].partition(">>>")[0]
+    lines = as_rst(inspect.cleandoc(listed).split("\n"))
+    title = "Options for rows"
+    return "\n".join([".. _row-options:", "", title, "=" * len(title), "", *lines, ""])
+
+
+def with_linked_options(lines: list[str]) -> list[str]:
+    """A docstring with a link in place of the options that all functions of rows share."""
+    if ROW_OPTIONS not in lines:
+        return as_rst(lines)
+    start = lines.index(ROW_OPTIONS)
+    examples = [k for k in range(start, len(lines)) if lines[k].startswith(">>>")]
+    link = "Further options: :ref:`those for rows <row-options>`."
+    return [*as_rst(lines[:start]), link, "", *lines[examples[0] if examples else len(lines) :]]
 
 
 def as_rst(lines: list[str]) -> list[str]:
@@ -207,6 +230,7 @@ def _literal(lines: list[str]) -> list[str]:
 def write(folder: Path) -> None:
     """Write all parts; a part that has not changed keeps its time, so that nothing is rebuilt."""
     parts = {"command-line.md": command_line(), "glossary.md": glossary()}
+    parts["api/rows.rst"] = row_options()
     parts |= {f"api/{name}.rst": page for name, page in api().items()}
     for name, text in parts.items():
         path = folder / name

@@ -66,6 +66,9 @@ groups = here[["sex", "age"]]
 audit = pb.audit(here["died"], here["risk"], columns=groups, title="30-day risk")
 print(audit.headline)
 print(audit.decision.sentence)
+
+# %%
+
 audit.to_html("medicine.html")
 
 # %%

@@ -31,7 +31,11 @@ loans["default"] = (rng.random(n) < (loans["pd"] * factor).clip(upper=1)).astype
 print(pb.grade_table(loans["default"], loans["pd"], scale=[0.005, 0.01, 0.02, 0.05]))
 
 # %%
-# Grades mix the segments, so all look acceptable. Segments show what grades hide:
+
+pb.diagrams.reliability_diagram(loans["default"], loans["pd"], bins=pb.EqualMass(10))
+
+# %%
+# Grades and bins mix the segments, so all look acceptable. Segments show what grades hide:
 
 table = pb.validation_table(loans["default"], loans["pd"], groups=loans[["segment"]])
 for group in table.groups:
@@ -64,6 +68,9 @@ audit = pb.audit(
     title="PD model",
 )
 print(audit.headline)
+
+# %%
+
 audit.to_html("credit.html")
 
 # %%

@@ -37,6 +37,8 @@ today = impressions(20_000)
 raw = model.predict_proba(today[features])[:, 1]
 print(f"predicted {raw.mean():.1%}, clicked {today['click'].mean():.1%}")
 
+pb.diagrams.reliability_diagram(today["click"], raw, bins=pb.EqualMass(10))
+
 # %%
 # Undo the downsampling
 # ---------------------
@@ -69,6 +71,9 @@ for group in pb.validation_table(today["click"], corrected, groups=today[["devic
 audit = pb.audit(today["click"], corrected, columns=today[["device"]], title="Click model")
 print(audit.headline)
 print(audit.decision.sentence)
+
+# %%
+
 audit.to_html("ads.html")
 
 # %%

@@ -58,6 +58,9 @@ print(audit.headline)
 print(audit.decision.sentence)
 worst = max(audit.groups, key=lambda group: abs(group.gap))
 print(f"worst topic: {worst.value}, says {worst.predicted:.0%}, right {worst.observed:.0%}")
+
+# %%
+
 audit.to_html("language-models.html")
 
 # %%

@@ -58,6 +58,9 @@ hidden = np.maximum(noisy[test] @ network.coefs_[0] + network.intercepts_[0], 0)
 audit = pb.audit(labels[test], p[test], features=hidden, title="Noisy digits")
 print(audit.headline)
 print(audit.decision.sentence)
+
+# %%
+
 audit.to_html("vision.html")
 
 # %%

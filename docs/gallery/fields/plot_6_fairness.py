@@ -6,6 +6,7 @@ A score decides who is invited to an interview. On average it is calibrated. Is 
 men, in each region, and where both meet?
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -33,8 +34,14 @@ score = 1 / (1 + np.exp(-log_odds))
 # ``cross`` adds the intersections.
 
 table = pb.validation_table(suited, score, groups=people, cross=True)
-for group in table.groups:
-    print(f"{group.value}: says {group.predicted:.1%}, happened {group.observed:.1%} {group.verdict}")
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+for k, group in enumerate(table.groups):
+    low, high = group.observed.interval
+    ax.plot([low, high], [k, k], color="C0", linewidth=3)
+    ax.plot(group.predicted, k, "D", color="C1" if group.verdict else "grey")
+ax.set_yticks(range(len(table.groups)), [str(group.value) for group in table.groups])
+ax.invert_yaxis()
+ax.set(xlabel="observed (95% interval), and predicted (diamond; orange: significantly wrong)")
 
 # %%
 # Repair, judged on other people
@@ -48,7 +55,8 @@ print(repair.fit_report_.status)
 repaired = repair.predict_proba(score[~half], groups=people[~half])[:, 1]
 after = pb.validation_table(suited[~half], repaired, groups=people[~half], cross=True)
 for group in after.groups:
-    print(f"{group.value}: says {group.predicted:.1%}, happened {group.observed:.1%} {group.verdict}")
+    gap = f"says {group.predicted:.1%}, happened {group.observed:.1%}"
+    print(f"{group.value}: {gap} {group.verdict}")
 
 # %%
 # The report
@@ -60,6 +68,9 @@ audit = pb.audit(suited, score, columns=people, cross=True, title="Invitation sc
 print(audit.headline)
 for finding in audit.findings[:3]:
     print("-", finding.text)
+
+# %%
+
 audit.to_html("fairness.html")
 
 # %%
