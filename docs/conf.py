@@ -42,6 +42,7 @@ html_title = "probaudit"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["generated/extra"]
+html_sidebars = {"index": [], "start": [], "choose": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_context = {"default_mode": "auto"}
@@ -61,7 +62,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["gallery/fields", "gallery/concepts"],
     "gallery_dirs": ["fields", "concepts"],
     "image_scrapers": ("matplotlib", Diagrams(), EmbeddedReports()),
-    "ignore_repr_types": r"probaudit\.diagrams|matplotlib|'str'",
+    "ignore_repr_types": r"probaudit\.diagrams|matplotlib|'str'|'list'",
     "filename_pattern": "",
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_", "__repr__"),

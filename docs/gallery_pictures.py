@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from probaudit.diagrams import Diagram
 from reference_pages import escaped
+
+from probaudit.diagrams import Diagram
 
 REPORTS = Path(__file__).parent / "generated" / "extra" / "reports"
 

@@ -13,10 +13,10 @@ import probaudit as pb
 # %%
 # A loss for each outcome
 # -----------------------
-# A score compares the probability with what happened. The **log loss** is −log of the probability
-# of the true class. The **Brier score** is the squared difference from the outcome, summed over
-# classes. For both, lower is better. The log loss is strict: who says 0% for something that
-# happens has an infinite loss.
+# A score compares the probability with what happened. The **log loss** is minus the logarithm of
+# the probability of the true class. The **Brier score** is the squared difference from the outcome,
+# summed over classes. For both, lower is better. The log loss is strict: who says 0% for something
+# that happens has an infinite loss.
 
 p = np.linspace(0.01, 0.99, 99)
 log_loss = [pb.log_score([1], [x]) for x in p]

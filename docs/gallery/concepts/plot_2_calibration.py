@@ -18,9 +18,9 @@ y = (rng.random(4000) < truth).astype(int)
 # %%
 # The reliability diagram
 # -----------------------
-# Rows are put into bins by their prediction. Each point is a bin: its mean prediction, and how often
-# the event happened. On the diagonal they agree. The band shows where the points of a calibrated
-# model would lie; it is wide where there are few rows.
+# Rows are put into bins by their prediction. Each point is a bin: its mean prediction, and how
+# often the event happened. On the diagonal they agree. The band shows where the points of a
+# calibrated model would lie; it is wide where there are few rows.
 
 pb.diagrams.reliability_diagram(y, truth)
 

@@ -64,8 +64,8 @@ ax.set(xlabel="bins of equal mass", ylabel="calibration error", xscale="log", yl
 ax.legend()
 
 # %%
-# The true error of the calibrated model is 0. What it shows is noise, which grows with the number of
-# bins. It grows for the other model too.
+# The true error of the calibrated model is 0. What it shows is noise, which grows with the number
+# of bins. It grows for the other model too.
 #
 # Selection and distance
 # ----------------------

@@ -3,8 +3,8 @@ Sharpness: why a perfect ECE may be worthless
 =============================================
 
 Predict the base rate for every row: "32% of our customers leave, so each leaves with 32%". This is
-perfectly calibrated, and useless. Probabilities must also be **sharp**: far from the base rate where
-the data allow it.
+perfectly calibrated, and useless. Probabilities must also be **sharp**: far from the base rate
+where the data allow it.
 """
 
 import numpy as np
@@ -52,5 +52,5 @@ pb.diagrams.calibration_sharpness_diagram(y[test], models["temperature"])
 pb.diagrams.calibration_sharpness_diagram(y[test], models["mean replacement"])
 
 # %%
-# **In your report:** mean replacement is the control in the table of repairs. A calibrator that does
-# not beat it in log loss is not worth using. **Next:** :doc:`plot_5_grouping`.
+# **In your report:** mean replacement is the control in the table of repairs. A calibrator that
+# does not beat it in log loss is not worth using. **Next:** :doc:`plot_5_grouping`.

@@ -2,9 +2,9 @@
 Grouping: what calibration cannot see
 =====================================
 
-A model says 60% for two hundred patients, and 60% of them recover. It is calibrated. But among these
-patients, 80% of the young and 40% of the old recover. The prediction is right on average and wrong
-for everyone.
+A model says 60% for two hundred patients, and 60% of them recover. It is calibrated. But among
+these patients, 80% of the young and 40% of the old recover. The prediction is right on average and
+wrong for everyone.
 """
 
 import matplotlib.pyplot as plt
@@ -49,8 +49,8 @@ ax.legend()
 # It can be measured
 # ------------------
 # Give candidates for groups: columns, or features such as the last hidden layer. A tree looks for
-# regions within each bin on one half of the rows, and the other half tells whether they differ. What
-# is found is a **lower bound**: groups that no feature shows remain hidden.
+# regions within each bin on one half of the rows, and the other half tells whether they differ.
+# What is found is a **lower bound**: groups that no feature shows remain hidden.
 
 features = {"old": old, "noise": rng.normal(size=n)}
 loss = pb.grouping_loss(recovered, says, features, lens=pb.Binary())

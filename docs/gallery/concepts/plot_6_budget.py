@@ -48,7 +48,8 @@ for name in ("total", "calibration", "grouping", "rest"):
     print(f"{name}: {part:.4f} (95% interval {part.low:.4f} to {part.high:.4f})")
 
 # %%
-# The rest is not zero for a perfect model: if the true probability is 70%, nobody can know which 70%.
+# The rest is not zero for a perfect model: if the true probability is 70%, nobody can know which
+# 70%.
 #
 # **In your report:** the section *where the loss goes*, if you pass ``features`` or ``columns``.
 # **Next:** :doc:`plot_7_intervals`.

@@ -2,8 +2,8 @@
 What an interval near zero means
 ================================
 
-A report may say: classwise ECE 0.033, 95% interval 0.000 to 0.020. How can the error lie *above* its
-own interval? Because a calibration error cannot be negative, noise pushes it up.
+A report may say: classwise ECE 0.033, 95% interval 0.000 to 0.020. How can the error lie *above*
+its own interval? Because a calibration error cannot be negative, noise pushes it up.
 """
 
 import matplotlib.pyplot as plt
@@ -71,7 +71,8 @@ ax.legend()
 # Three rules
 # -----------
 # 1. Never compare an ECE with 0; compare it with *if calibrated*.
-# 2. Never compare the ECEs of two models by eye; ``pb.compare`` gives the interval of the difference.
+# 2. Never compare the ECEs of two models by eye; ``pb.compare`` gives the interval of the
+#    difference.
 # 3. "Not significant" is not "calibrated". If the verdict is *cannot tell*, it says how many rows
 #    are needed.
 #

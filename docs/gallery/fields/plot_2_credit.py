@@ -39,8 +39,8 @@ pb.diagrams.reliability_diagram(loans["default"], loans["pd"], bins=pb.EqualMass
 
 table = pb.validation_table(loans["default"], loans["pd"], groups=loans[["segment"]])
 for group in table.groups:
-    low, high = group.observed_expected.interval
-    print(f"{group.value}: observed / expected {group.observed_expected:.2f} ({low:.2f} to {high:.2f})")
+    ratio = group.observed_expected
+    print(f"{group.value}: observed / expected {ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})")
 
 # %%
 # Repair, judged on other loans

@@ -26,7 +26,9 @@ with warnings.catch_warnings(action="ignore"):  # 40 epochs are intended
     network.fit(noisy[:600], labels[:600])
 fit, test = slice(600, 1000), slice(1000, None)
 p = network.predict_proba(noisy)
-print(f"says {p[test].max(axis=1).mean():.0%}, right {network.score(noisy[test], labels[test]):.0%}")
+print(
+    f"says {p[test].max(axis=1).mean():.0%}, right {network.score(noisy[test], labels[test]):.0%}"
+)
 
 # %%
 # One temperature
