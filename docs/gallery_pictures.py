@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ class Diagrams:
         return "Diagrams"
 
     def __call__(self, block: Any, variables: Any, settings: Any) -> str:
-        last = variables["example_globals"].get("___")
-        if not isinstance(last, Diagram):
+        _, code, _ = block
+        statements = ast.parse(code).body
+        last = variables["example_globals"].get("___")  # of the last block that ends with a value
+        if not isinstance(last, Diagram) or not isinstance(statements[-1], ast.Expr):
             return ""
         picture, path = last.picture(), next(variables["image_path_iterator"])
         last.save(path)

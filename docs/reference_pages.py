@@ -58,24 +58,24 @@ def api() -> dict[str, str]:
         pages[package] = _api_page(title, "probaudit", names)
     for module in MODULES:
         content = public[module]
-        names = [
-            name
-            for name in dir(content)
-            if not name.startswith("_") and _is_public(getattr(content, name), module)
-        ]
+        names = [name for name in dir(content) if _is_public(content, name, module)]
         pages[f"module-{module}"] = _api_page(
             f"probaudit.{module}", f"probaudit.{module}", sorted(names)
         )
     return pages
 
 
-def _is_public(value: object, module: str) -> bool:
-    return callable(value) and package_of_or_none(value) == module
-
-
-def package_of_or_none(value: object) -> str | None:
-    name = getattr(value, "__module__", None) or ""
-    return name.split(".")[1] if name.startswith("probaudit.") else None
+def _is_public(content: ModuleType, name: str, module: str) -> bool:
+    """Whether a name of a module is its own function or class, and can be imported here: without
+    torch, its losses and networks are left out."""
+    if name.startswith("_"):
+        return False
+    try:
+        value = getattr(content, name)
+    except ImportError:
+        return False
+    home = getattr(value, "__module__", None) or ""
+    return callable(value) and home.startswith(f"probaudit.{module}")
 
 
 def _api_page(title: str, module: str, names: list[str]) -> str:

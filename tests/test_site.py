@@ -85,11 +85,11 @@ def test_every_python_block_is_run_by_a_test():
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_gallery_scripts_run(script, tmp_path, monkeypatch):
-    matplotlib = pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)
-    with matplotlib.rc_context({"backend": "agg"}):
+    with pyplot.rc_context({"backend": "agg"}):
         runpy.run_path(str(script))
-        matplotlib.pyplot.close("all")
+        pyplot.close("all")
     reports = list(tmp_path.glob("*.html"))
     assert len(reports) == ("to_html" in script.read_text(encoding="utf-8"))
 

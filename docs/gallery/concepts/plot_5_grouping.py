@@ -12,7 +12,7 @@ import numpy as np
 
 import probaudit as pb
 
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(2)
 n = 8000
 z, old = rng.normal(0, 1.5, n), rng.integers(0, 2, n)
 young_chance = 1 / (1 + np.exp(-(z + 0.9)))
@@ -55,7 +55,8 @@ ax.legend()
 features = {"old": old, "noise": rng.normal(size=n)}
 loss = pb.grouping_loss(recovered, says, features, lens=pb.Binary())
 truth = np.mean((chance - says) ** 2)
-print(f"hidden groups cost at least {loss.lower_bound:.4f}; in truth {truth:.4f}")
+bound = loss.lower_bound
+print(f"at least {bound:.4f} (95% interval {bound.low:.4f} to {bound.high:.4f}); truth {truth:.4f}")
 
 # %%
 pb.diagrams.grouping_diagram(recovered, says, features, lens=pb.Binary())
