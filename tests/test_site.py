@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import probaudit as pb
@@ -26,7 +27,7 @@ PAGES = sorted(
     if page.relative_to(DOCS).parts[0] not in GENERATED
 )
 PAPERS = [f"papers/{page.stem}" for page in sorted(DOCS.glob("papers/[1-9]*.md"))]
-GUIDES = ["start", "choose", "imbalance", "costs", "groups", "deploy", "group-repairs"]
+GUIDES = ["start", "choose", "imbalance", "costs", "groups", "deploy", "group-repairs", "reproduce"]
 RUN_HERE = [*GUIDES, *PAPERS]
 
 
@@ -72,15 +73,30 @@ def test_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
 
 
 def test_every_python_block_is_run_by_a_test():
-    tests = "".join(
-        path.read_text(encoding="utf-8")
-        for path in (ROOT / "tests").rglob("test_*.py")
-        if path.name != "test_site.py"
-    )
+    others = [path for path in (ROOT / "tests").rglob("test_*.py") if path.name != "test_site.py"]
+    tests = "".join(path.read_text(encoding="utf-8") for path in others)
+    listed = (ROOT / "tests" / "test_docs.py").read_text(encoding="utf-8")
     for page in PAGES:
         name = page.with_suffix("").as_posix()
         if name not in RUN_HERE and any(language == "python" for language, _ in blocks(name)):
-            assert f'"{name}"' in tests or f"{name}.md" in tests, f"no test runs {page}"
+            assert f'"{name}"' in listed or f"{name}.md" in tests, f"no test runs {page}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_commands_and_their_options_exist(page):
+    commands = typer.main.get_command(app).commands
+    text = "\n".join(
+        block
+        for language, block in blocks(page.with_suffix("").as_posix())
+        if language in ("bash", "console", "dockerfile")
+    )
+    lines = text.replace("\\\n", "").splitlines()
+    for line in lines:
+        words = shlex.split(line.partition(" #")[0].lstrip("$ "))
+        if words[:1] == ["probaudit"] and words[1:] != ["COMMAND", "-h"]:
+            command = commands[words[1]]
+            context = typer.Context(command)
+            command.make_parser(context).parse_args(words[2:])  # raises if there is no such option
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
