@@ -82,6 +82,10 @@ def setup(app: Any) -> None:
     def to_rst(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: Any) -> None:
         lines[:] = reference_pages.with_linked_options(lines)
 
+    def skip(_app: Any, _what: str, name: str, *_: Any) -> bool | None:
+        """Skip the methods that scikit-learn adds to every estimator."""
+        return True if name.startswith("set_") and name.endswith("_request") else None
+
     def give_code_room(app: Any, _tree: Any) -> None:
         name = app.env.docname
         if name.startswith(("fields/", "concepts/")):
@@ -90,4 +94,5 @@ def setup(app: Any) -> None:
     (HERE / "generated" / "extra").mkdir(parents=True, exist_ok=True)
     reference_pages.write(HERE / "generated")
     app.connect("doctree-read", give_code_room)
+    app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", to_rst)

@@ -119,6 +119,14 @@ def test_there_is_one_example_per_field_and_a_page_per_paper():
     assert len(list(DOCS.glob("papers/[1-5]-*.md"))) == 5
 
 
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_names_in_prose_exist(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for module, name in re.findall(r"\b(pb(?:\.diagrams|\.calibrators)?|calibrators)\.(\w+)", text):
+        place = {"pb": pb, "pb.diagrams": pb.diagrams}.get(module, pb.calibrators)
+        assert hasattr(place, name) or name == "json", f"{module}.{name}"
+
+
 def entries(page: Path) -> list[str]:
     """The pages of the toctrees of a page, as paths below docs."""
     text = page.read_text(encoding="utf-8")
