@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import os
 import re
@@ -183,6 +184,12 @@ def test_the_glossary_has_the_tooltips_of_the_report(reference_pages):
     text = reference_pages.glossary()
     assert "**if calibrated**\n: The mean error of a calibrated model" in text
     assert "**temperature scaling**\n: Divides the logits by one number." in text
+
+
+def test_examples_of_the_reference_pages_run(reference_pages):
+    found = doctest.testmod(reference_pages)
+    assert found.attempted > 1
+    assert found.failed == 0
 
 
 def test_docstrings_become_definitions(reference_pages):
