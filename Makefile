@@ -7,7 +7,7 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
 PEERS := .venv-peers
 
-.PHONY: demo test test-slow test-bounds bench bench-peers picture browser kernels lint clean
+.PHONY: demo test test-slow test-bounds bench bench-peers picture browser docs kernels lint clean
 
 # torch is installed alone and first, in one exact version, so that no other package chooses one.
 $(VENV)/ready: pyproject.toml
@@ -57,6 +57,14 @@ test-bounds: $(VENV)/ready
 	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$cache $(BIN)/pytest -n $(CORES) --dist worksteal --timeout 1200
 
+# Any warning is an error. Then a browser opens every page, if there is one.
+docs: $(VENV)/ready browser
+	$(BIN)/python -m pip install --quiet --group docs
+	rm -rf docs/build docs/generated docs/fields docs/concepts
+	PROBAUDIT_QUIET=1 $(BIN)/python -m sphinx -b html -q -n -W --keep-going docs docs/build
+	$(BIN)/pytest -q -m docs --timeout 600 tests/test_built_site.py
+	@echo "open docs/build/index.html"
+
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py
 
@@ -78,4 +86,5 @@ picture: $(VENV)/ready browser
 	$(BIN)/python benchmarks/readme_picture.py
 
 clean:
+	rm -rf docs/build docs/generated docs/fields docs/concepts
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache
