@@ -76,7 +76,8 @@ def test_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
 def test_every_python_block_is_run_by_a_test():
     others = [path for path in (ROOT / "tests").rglob("test_*.py") if path.name != "test_site.py"]
     tests = "".join(path.read_text(encoding="utf-8") for path in others)
-    listed = (ROOT / "tests" / "test_docs.py").read_text(encoding="utf-8")
+    lists = [ROOT / "tests" / name for name in ("test_docs.py", "test_readme.py")]
+    listed = "".join(path.read_text(encoding="utf-8") for path in lists)
     for page in PAGES:
         name = page.with_suffix("").as_posix()
         if name not in RUN_HERE and any(language == "python" for language, _ in blocks(name)):
