@@ -8,7 +8,6 @@ import json
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.figure import Figure
 
 import probaudit as pb
 from probaudit.diagrams import OverlaidReliability, PairedDifferences, vega_drawer
