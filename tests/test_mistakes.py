@@ -37,6 +37,36 @@ def with_first(value: float) -> np.ndarray:
 
 
 KEYWORDS = {
+    "a third argument": Mistake(
+        lambda: pb.compare(P, 1 - P, Y),
+        "compare() takes `models` and `y_true` without a name (found: 3 arguments)",
+        "Name the others: costs,",
+    ),
+    "label of a display": Mistake(
+        lambda: pb.diagrams.ReliabilityDisplay.from_predictions(Y, P, label="net"),
+        "no argument `label` (found: 'net')",
+        "Use `name`.",
+    ),
+    "several axes": Mistake(
+        lambda: pb.diagrams.reliability_diagram(Y, P).plot(ax=np.array([None, None])),
+        "`ax`: must be axes of matplotlib (found: ndarray)",
+        "such as `axs[0, 0]`",
+    ),
+    "a common name": Mistake(
+        lambda: pb.expected_calibration_error(Y, P),
+        "has no attribute 'expected_calibration_error'",
+        "Use `calibration_error`.",
+    ),
+    "a name of a part": Mistake(
+        lambda: pb.TemperatureScaling(),
+        "module 'probaudit' has no attribute 'TemperatureScaling'",
+        "Use `calibrators.TemperatureScaling`.",
+    ),
+    "a misspelled name": Mistake(
+        lambda: pb.calibraton_error(Y, P),
+        "has no attribute 'calibraton_error'",
+        "Use `calibration_error`.",
+    ),
     "n_bins": Mistake(
         lambda: pb.calibration_error(Y, P, n_bins=10),
         "calibration_error() has no argument `n_bins` (found: 10)",
@@ -129,6 +159,31 @@ KEYWORDS = {
     ),
 }
 CHOICES = {
+    "one metric": Mistake(
+        lambda: pb.compare({"a": P, "b": P**2}, Y).to_markdown(metrics="ece"),
+        "`metrics`: must list some of",
+        "(found: 'ece'). Pass `metrics=['ece']`.",
+    ),
+    "one candidate": Mistake(
+        lambda: pb.select_calibrator(Y, P, candidates="isotonic"),
+        "(found: 'isotonic')",
+        "Pass `candidates=['isotonic']`.",
+    ),
+    "a misspelled candidate": Mistake(
+        lambda: pb.select_calibrator(Y, P, candidates=["isotonik"]),
+        "(found: 'isotonik')",
+        "The nearest name is 'isotonic'.",
+    ),
+    "normalize as text": Mistake(
+        lambda: pb.log_score(Y, P, normalize="yes"),
+        "`normalize`: must be True or False",
+        "(found: 'yes')",
+    ),
+    "one model": Mistake(
+        lambda: pb.compare({"a": P}, Y),
+        "at least two models to outputs (found: 1 model)",
+        "Pass outputs by name",
+    ),
     "a number as partition": Mistake(
         lambda: pb.calibration_error(Y, P, partition=10),
         "`partition`: must be a partition (found: 10)",
@@ -209,6 +264,26 @@ CHOICES = {
     ),
 }
 ROWS = {
+    "labels and Predictions": Mistake(
+        lambda: pb.log_score(Y, pb.Predictions(Y, P)),
+        "must be outputs, as Predictions have labels of their own (found: Predictions(60 rows,",
+        "Pass the Predictions alone.",
+    ),
+    "classes in rows": Mistake(
+        lambda: pb.audit(Y3, P3.T),
+        "`y_true`: needs one label per row of `y_proba` (3) (found: 60)",
+        "Pass `y_proba.T`.",
+    ),
+    "a missing label": Mistake(
+        lambda: pb.log_score(np.r_[np.nan, Y[1:]], P),
+        "(row 0: label is missing)",
+        'Leave these rows out with `on_bad_rows="drop"`.',
+    ),
+    "a column for a calibrator of three classes": Mistake(
+        lambda: calibrators.TemperatureScaling().fit(P3, Y3).predict_proba(P),
+        "`P`: must have a column for each of the 3 classes of the fit",
+        "(found: has shape (60,))",
+    ),
     "swapped": Mistake(
         lambda: pb.log_score(P, Y),
         f"`y_true`: must be one of the classes 0, 1 (row 0: label {float(P[0])!r})",
@@ -325,7 +400,7 @@ ROWS = {
     [pytest.param(x, id=name) for name, x in (KEYWORDS | CHOICES | ROWS).items()],
 )
 def test_mistakes_are_named(mistake):
-    with pytest.raises((pb.InputError, TypeError, KeyError)) as caught:
+    with pytest.raises((pb.InputError, TypeError, KeyError, AttributeError)) as caught:
         mistake.call()
     message = str(caught.value)
     assert mistake.rule in message

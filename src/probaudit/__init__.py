@@ -58,6 +58,7 @@ from .choices.scores import Brier, Cost, Log, RankedProbability, RiskWeighted
 from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .comparisons.comparison import Comparison, compare
 from .comparisons.lens_table import lens_table
+from .data.keywords import absent
 from .data.predictions import Predictions
 from .data.warming import warm_up
 from .engines.choosing import scan
@@ -211,6 +212,9 @@ __all__ = [
     "validation_table",
     "warm_up",
 ]
+
+# Type checkers, which do not see this, name absent attributes themselves.
+globals()["__getattr__"] = absent(__name__, __all__, (calibrators, diagrams, simulate, training))
 
 
 def __dir__() -> list[str]:

@@ -34,6 +34,16 @@ def nearest(name: str, known: Iterable[str]) -> WayOut:
     return (f"the nearest name is {found[0]!r}",) if found else ()
 
 
+def in_a_list(argument: str, name: object, known: Iterable[str]) -> WayOut:
+    """The way out for a name that an argument must list, or a misspelled one.
+
+    >>> in_a_list("metrics", "ece", ["ece", "ace"])
+    ("pass `metrics=['ece']`",)
+    """
+    known = list(known)
+    return (f"pass `{argument}={[name]!r}`",) if name in known else nearest(str(name), known)
+
+
 class InputError(ValueError):
     """Names the argument, the rule it broke, the value found, and the row if a row is at fault.
 

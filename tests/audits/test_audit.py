@@ -734,3 +734,10 @@ def test_rows_of_a_sample_are_reported_as_a_sample():
     (finding,) = infinite_log_score(Case(part, {}, ()))
     assert "(the first of the sample: row 3, counted from 0)" in finding.text
     assert finding.rows == (3,)
+
+
+def test_the_printed_next_step_has_the_options_of_the_rows(world):
+    audit = pb.audit(world.y, 3 * np.log(world.cal), from_logits=True)
+    call = "pb.select_calibrator(y_true, y_proba, from_logits=True,"
+    assert call in repr(audit)
+    assert call in audit.to_text()

@@ -54,7 +54,7 @@ def test_logits_of_one_column():
 def test_three_classes_need_three_columns():
     world = pb.simulate.gaussian_posteriors(300, 3)
     fitted = calibrators.TemperatureScaling().fit(world.mcs, world.y)
-    with pytest.raises(ValueError, match="Expected 2D array"):
+    with pytest.raises(ValueError, match="a column for each of the 3 classes"):
         fitted.predict_proba(world.mcs[:, 1])
     with pytest.raises(ValueError, match="expecting 3 features"):
         fitted.predict_proba(world.mcs[:, :1])

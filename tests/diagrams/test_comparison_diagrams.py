@@ -128,3 +128,16 @@ def test_both_drawers_draw_them(found):
         assert len(spec.get("concat", [spec])) == len(panels)
         assert json.dumps(spec, allow_nan=False)
         assert "<svg" in vega_svg(diagram.picture())
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_panels_of_the_forest_plot_have_room_beside_their_texts(compact):
+    gaps = {f"{kind} scaling": Estimate(-0.012, low=-0.02, high=-0.01) for kind in "abcde"}
+    metrics = ("log loss", "Brier score", "ECE", "accuracy")
+    found = PairedDifferences.of(dict.fromkeys(metrics, gaps), "raw").plot(compact=compact)
+    found.figure_.draw_without_rendering()
+    assert min(ax.get_window_extent().width for ax in found.axes_) / found.figure_.dpi > 0.6
+    wide = Figure(figsize=(16, 4)).add_subplot()
+    beside = PairedDifferences.of(dict.fromkeys(metrics, gaps), "raw").plot(ax=wide)
+    wide.figure.draw_without_rendering()
+    assert len({ax.get_window_extent().y0 for ax in beside.axes_}) == 1

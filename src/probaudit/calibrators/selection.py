@@ -21,7 +21,7 @@ from ..choices.scores import Score, as_score
 from ..data.arrays import data_frame
 from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
-from ..errors import InputError
+from ..errors import InputError, in_a_list
 from ..estimate import Estimate
 from ..text import MISSING, ShownAsTable, TextTable, counted, number, percent
 from .folds import FOLDS, folds_of, out_of_fold
@@ -286,7 +286,8 @@ def named_calibrators(
     unknown = [given] if isinstance(given, str) else [name for name in given if name not in METHODS]
     if unknown:
         rule = f"must be a list of {', '.join(METHODS)}, or calibrators by name"
-        raise InputError(argument, rule, repr(unknown[0]))
+        out = in_a_list(argument, unknown[0], METHODS)
+        raise InputError(argument, rule, repr(unknown[0]), way_out=out)
     return {name: calibrator_named(name) for name in given}
 
 

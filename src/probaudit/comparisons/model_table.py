@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import InputError
+from ..errors import InputError, in_a_list
 from ..estimate import Estimate
 from ..text import MISSING, counted, number, percent
 from .metrics import METRICS, Metric
@@ -147,7 +147,8 @@ def check_metrics(names: Sequence[str]) -> None:
     wrong = [name for name in names if name not in METRICS]
     if isinstance(names, str) or wrong:
         given = names if isinstance(names, str) else wrong[0]
-        raise InputError("metrics", f"must list some of {', '.join(METRICS)}", repr(given))
+        rule = f"must list some of {', '.join(METRICS)}"
+        raise InputError("metrics", rule, repr(given), way_out=in_a_list("metrics", given, METRICS))
 
 
 def _column(found: Comparison, metric: Metric, decimals: int) -> list[Cell]:

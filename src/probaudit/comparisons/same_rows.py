@@ -50,7 +50,8 @@ def same_rows(models: Any, y_true: Any = None, *, least: int = 2, **options: Any
     Predictions(2 rows, 2 classes, probabilities)
     """
     if not isinstance(models, Mapping) or len(models) < least:
-        given = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
+        many = "1 model" if len(models) == 1 else f"{len(models)} models"
+        given = many if isinstance(models, Mapping) else type(models).__name__
         number = "two models" if least > 1 else "one model"
         raise InputError(
             "models",

@@ -107,6 +107,9 @@ def rows_of(
         return y_true
     if y_proba is None or (is_table(y_true) and isinstance(y_proba, str)):
         raise _without_outputs(y_true)
+    if isinstance(y_proba, Predictions):
+        rule = "must be outputs, as Predictions have labels of their own"
+        raise InputError("y_proba", rule, repr(y_proba), way_out=("pass the Predictions alone",))
     return Predictions(
         y_true,
         y_proba,

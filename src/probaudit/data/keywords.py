@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -51,6 +52,20 @@ SYNONYMS = tuple(
 # How to write an argument that is not a plain value; {} is the number that was given.
 FORMS = {"partition": "EqualWidth({})", "lens": "Classwise()", "lenses": "[Classwise()]"}
 COLUMNS = ("label", "probs", "logits", "log_probs", "confidence", "correct", "weight")
+# Names that other packages and papers give to functions of this one, and how to write those.
+ELSEWHERE = {
+    "ece expected_calibration_error ECE": "calibration_error",
+    "mce max_calibration_error maximum_calibration_error": "calibration_error(..., worst=True)",
+    "classwise_ece static_calibration_error sce": "calibration_error(..., lens=Classwise())",
+    "ace adaptive_calibration_error": "calibration_error(..., partition=EqualMass(15))",
+    "log_loss nll cross_entropy negative_log_likelihood": "log_score",
+    "brier brier_loss brier_score_loss": "brier_score",
+    "auc auroc roc_auc roc_auc_score": "validation_table",
+    "aurc": "risk_coverage",
+    "calibration_curve plot reliability_curve reliability_plot": "diagrams.reliability_diagram",
+    "calibrate recalibrate calibrator": "select_calibrator",
+    "load open read_csv read_parquet": "read",
+}
 CLOSE = 0.7  # similarity from which a word counts as misspelt
 
 
@@ -69,8 +84,17 @@ def with_known_keywords(function: Function, others: Iterable[str] = ()) -> Funct
     known += [name for name in others if name not in known]
     names = frozenset(known)
 
+    places = [
+        one.name
+        for one in parameters
+        if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    unlimited = any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
+
     @wraps(function)
     def checked(*given: Any, **keywords: Any) -> Any:
+        if len(given) > len(places) and not unlimited:
+            raise _too_many(function.__name__, places, known, len(given))
         if not names.issuperset(keywords):
             raise _unknown(function.__name__, known, given, keywords)
         return function(*given, **keywords)
@@ -93,6 +117,42 @@ def _unknown(
     else:
         way_out = _way_out(name, value, known)
     return TypeError(f"{function}() has no argument `{name}`{found}. {way_out}")
+
+
+def _too_many(function: str, places: list[str], known: list[str], found: int) -> TypeError:
+    """The error for more arguments without names than a function takes."""
+    unnamed = " and ".join(f"`{name}`" for name in places) or "no argument"
+    others = ", ".join(name for name in known if name not in places)
+    return TypeError(
+        f"{function}() takes {unnamed} without a name (found: {found} arguments). "
+        f"Name the others: {others}."
+    )
+
+
+def absent(
+    module: str, names: Iterable[str], parts: Iterable[ModuleType]
+) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module: an AttributeError that says where a name is, in one of the
+    `parts` of the module or under another of its `names`.
+
+    >>> absent("probaudit", ["log_score"], [])("log_loss")
+    Traceback (most recent call last):
+    AttributeError: module 'probaudit' has no attribute 'log_loss'. Use `log_score`.
+    """
+    known = list(names)
+
+    def missing(name: str) -> NoReturn:
+        error = f"module {module!r} has no attribute {name!r}"
+        if name.startswith("_"):
+            raise AttributeError(error)
+        inside = [part.__name__ for part in parts if name in dir(part)]
+        usual = [use for words, use in ELSEWHERE.items() if name in words.split()]
+        for use in [f"{part.rpartition('.')[2]}.{name}" for part in inside] + usual:
+            raise AttributeError(f"{error}. Use `{use}`.")
+        near = difflib.get_close_matches(name, known, 1, CLOSE)
+        raise AttributeError(f"{error}. Use `{near[0]}`." if near else error)
+
+    return missing
 
 
 def _way_out(name: str, value: Any, known: list[str]) -> str:

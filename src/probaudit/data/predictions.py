@@ -307,7 +307,9 @@ class Predictions:
             raise InputError(self.name("probs"), "needs at least one row", "is empty")
         if len(labels) != n:
             rule = f"needs one label per row of `{self.name('probs')}` ({n})"
-            raise InputError(self.name("y"), rule, len(labels))
+            across = np.ndim(self.probs) == 2 and self.probs.shape[1] == len(labels)
+            out = (f"pass `{self.name('probs')}.T`",) if across else ()
+            raise InputError(self.name("y"), rule, len(labels), way_out=out)
         self._set("y", labels)
         self._check_ignored()
 

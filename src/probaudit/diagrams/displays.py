@@ -140,6 +140,9 @@ class Display:
 
 def _split(choices: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of `plot`, and the arguments of the diagram function."""
+    if "label" in choices:  # as in other functions that draw
+        found = choices["label"]
+        raise TypeError(f"a display has no argument `label` (found: {found!r}). Use `name`.")
     options = {key for key in choices if key in OPTIONS or key.endswith("_kw")}
     return (
         {key: choices[key] for key in choices if key in options},

@@ -123,6 +123,13 @@ def draw(
     """Draw inside given axes, or on a new figure. Options as in `Display.plot`."""
     from matplotlib import rc_context, rcParams
 
+    if ax is not None and not hasattr(ax, "child_axes"):
+        raise InputError(
+            "ax",
+            "must be axes of matplotlib",
+            type(ax).__name__,
+            way_out=("pass one of the axes, such as `axs[0, 0]` or `figure.add_subplot()`",),
+        )
     if compact and ax is not None:
         raise InputError(
             "compact",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .matplotlib_text import LETTER, SYMBOL
-from .picture import Panel, Picture, Side
+from .picture import Panel, Picture, Side, Text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,9 @@ ROOMY = 3.0  # the same in figures that are not compact
 BESIDE = 1.4  # the same for each of several models
 LABELS = 4.5  # height of the labels and the title of a panel, in multiples of the font size
 LEAST = 1.1  # inches, height of a panel
+AXES = 0.88  # width of the axes of a new figure, relative to the figure
+NARROWEST = 0.7  # inches, width of a panel beside texts
+SMALL = 0.83  # "small" letters, relative to the font size
 MODEL = 12  # characters of the name of a model
 GAP = 0.6  # between panels, in multiples of the font size
 
@@ -34,7 +37,7 @@ def columns_of(picture: Picture, width: float, height: float) -> int:
     panels = picture.panels
     count, shape = len(panels), 1.0 if panels[0].square else WIDE
     if _same_categories(panels):
-        return count
+        return _side_by_side(panels, width)
     usable = [c for c in range(1, count + 1) if picture.columns > 1 or count % c == 0]
     em = rcParams["font.size"] / 72
     labels, height = LABELS * em, height - 2 * LINE * em  # without the legend
@@ -44,6 +47,22 @@ def columns_of(picture: Picture, width: float, height: float) -> int:
         return min(across / shape, up)
 
     return max(usable, key=size)
+
+
+def _side_by_side(panels: tuple[Panel, ...], width: float) -> int:
+    """The number of columns of panels of the same categories: one row, if a width in inches has
+    room for their marks beside the names at the left and the texts at the right of each panel."""
+    from matplotlib import rcParams
+
+    letter = LETTER * rcParams["font.size"] / 72
+    beside = [
+        max((len(m.text) for m in panel.marks if isinstance(m, Text) and m.x is None), default=0)
+        for panel in panels
+    ]
+    names = max(map(len, panels[0].y.categories or ("",)))
+    least = NARROWEST + SMALL * letter * max(beside)
+    fitting = max(1, int((width - letter * names) / least)) if any(beside) else len(panels)
+    return math.ceil(len(panels) / math.ceil(len(panels) / fitting))
 
 
 def _same_categories(panels: tuple[Panel, ...]) -> bool:
@@ -102,7 +121,9 @@ def figure_size(picture: Picture, compact: bool, models: int = 1) -> tuple[float
     if len(panels) == 1 and panels[0].square:
         side = width if compact else height
         return side, side
-    columns = len(panels) if _same_categories(panels) else picture.columns
+    columns = picture.columns
+    if _same_categories(panels):
+        columns = _side_by_side(panels, AXES * width)
     columns = min(2, columns) if compact and picture.columns > 1 else columns
     rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
     line = max(LINE if compact else ROOMY, BESIDE * models) * em

@@ -359,7 +359,9 @@ def overview(audits: Mapping[str, Audit]) -> Table:
 def as_text(audit: Audit, *, full: bool = False) -> str:
     """The audit as plain text: the first screen, or all of it."""
     more = "All numbers: .to_text(), .to_frame(), .to_html(path)"
-    return plain_text(render(audit) if full else first_screen(audit, more=more), width=100)
+    spell = audit.spelling
+    shown = render(audit, spell=spell) if full else first_screen(audit, spell=spell, more=more)
+    return plain_text(shown, width=100)
 
 
 def plain_text(content: RenderableType, width: int) -> str:

@@ -196,6 +196,8 @@ def estimate_score(
 ) -> Estimate:
     """A mean score as an estimate. `clustered` : the rows (or a sample of them) if they have
     clusters."""
+    if not isinstance(normalize, (bool, np.bool_)):
+        raise InputError("normalize", "must be True or False", repr(normalize))
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
     P = None if priors is None else check_priors(priors, classes, sums.weight)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 DROP = Argument("on_bad_rows", '"drop"')
+LEAVE_OUT: WayOut = ("leave these rows out with ", DROP)
 ROUNDED: WayOut = (
     "if rows are rounded, raise ",
     Argument("tolerance"),
@@ -55,7 +56,7 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
             words,
             shown,
             row=row,
-            way_out=() if missing else label_hint(block.raw_labels, label, classes),
+            way_out=LEAVE_OUT if missing else label_hint(block.raw_labels, label, classes),
         )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"
