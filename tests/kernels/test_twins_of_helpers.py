@@ -128,8 +128,12 @@ CASES = {
         (np.ascontiguousarray(r.z[:, :2].T), targets, r.weights, r.rng.normal(size=2))
         for targets in (r.hits, r.event)
     ],
-    "scaled_softmax.scale_sums": lambda r: [(*r.scale(), r.rng.random(3))],
-    "scaled_softmax.narrow_scale_sums": lambda r: [(*r.scale(), r.rng.random(3))],
+    "scaled_softmax.scale_sums": lambda r: [
+        (*r.scale(), raw, r.rng.random(5)) for raw in (False, True)
+    ],
+    "scaled_softmax.narrow_scale_sums": lambda r: [
+        (*r.scale(), raw, r.rng.random(5)) for raw in (False, True)
+    ],
     "scaled_softmax.bias_sums": lambda r: [r.bias_sums(products) for products in (False, True)],
     "scaled_softmax.largest_biased": lambda r: [
         (r.z, 0.7, r.rng.normal(size=r.K), r.tops, np.empty(r.n))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,21 +64,33 @@ def scale_sums(
     codes: Array,
     weights: Array,
     beta: float,
+    raw: bool,
     sums: Array,
-    totals: object = _lane_totals,
+    totals: Callable[[Array], Array] = _lane_totals,
 ) -> None:
     x = _columns(scores, tops)
     e = _exp2((beta * LOG2_E) * x)
-    zeroth, first, second = totals(e), totals(e * x), totals(e * x * x)
-    truth = _at(x, codes)
-    logs = log(zeroth) - beta * truth
-    _add_losses(logs, truth, first / zeroth, second / zeroth, weights, sums)
+    ex = e * x
+    exx = ex * x
+    total, truth = totals(e), _at(x, codes)
+    mean, second, third = totals(ex) / total, totals(exx) / total, totals(exx * x) / total
+    _add_losses(log(total) - beta * truth, truth, mean, second, weights, sums[:3])
+    skew = third - mean * (3.0 * second - 2.0 * (mean * mean))
+    sums[3] = in_order(sums[3], weights * skew)
+    if raw:
+        sums[4] = in_order(sums[4], weights * (log(totals(_exp2(LOG2_E * x))) - truth))
 
 
 def narrow_scale_sums(
-    scores: Array, tops: Array, codes: Array, weights: Array, beta: float, sums: Array
+    scores: Array,
+    tops: Array,
+    codes: Array,
+    weights: Array,
+    beta: float,
+    raw: bool,
+    sums: Array,
 ) -> None:
-    scale_sums(scores, tops, codes, weights, beta, sums, _class_totals)
+    scale_sums(scores, tops, codes, weights, beta, raw, sums, _class_totals)
 
 
 def largest_biased(scores: Array, beta: float, bias: Array, tops: Array, shifts: Array) -> None:
