@@ -252,7 +252,9 @@ def test_names_of_columns_and_labels_that_are_positions(tmp_path):
     frame = FRAME.rename(columns={"p_0": "p_no", "p_1": "p_yes"})
     frame.to_csv(tmp_path / "a.csv", index=False)
     result = run("audit", tmp_path / "a.csv")
-    assert "the classes in the order of the labels 0, 1, ..." in " ".join(result.output.split())
+    assert "the classes in the order of the labels 0, 1 and so on." in " ".join(
+        result.output.split()
+    )
     assert run("audit", tmp_path / "a.csv", "--classes", "no,yes", "--no-repair").exit_code == 0
     outputs = ["--classes", "no,yes", "-o", tmp_path / "c.json", "--method", "temperature"]
     assert run("calibrate", tmp_path / "a.csv", *outputs).exit_code == 0

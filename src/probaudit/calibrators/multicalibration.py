@@ -250,7 +250,8 @@ class MultiCalibration(Calibrator):
         if best == 0 or ranking is None or ranking.chosen == 0:
             return 0, "0 rounds: none lowers the held-out log loss by more than one standard error"
         gain = 1 - means[best] / means[0]
-        return best, f"{best} rounds: the held-out log loss falls by {gain:.1%}"
+        rounds = "1 round" if best == 1 else f"{best} rounds"
+        return best, f"{rounds}: the held-out log loss falls by {gain:.1%}"
 
     def _folds(self, sample: Sample, clusters: np.ndarray | None) -> np.ndarray:
         """The inner fold of each row. `distinct` has put rows into random order."""
