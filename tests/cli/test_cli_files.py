@@ -100,7 +100,7 @@ def test_an_array_needs_a_file_of_labels(tmp_path):
     assert result.exit_code == 2
     words = " ".join(result.output.split())
     assert "`--label`: must be a .npy file of its own" in words
-    assert "(found: labels.csv). Pass `--label labels.npy`." in words
+    assert "(found: labels.csv). Pass `--label 'labels.npy'`." in words
 
 
 def test_a_file_and_standard_input_are_compared(file):

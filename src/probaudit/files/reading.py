@@ -103,7 +103,7 @@ def read(
             "label",
             "must be a .npy file of its own, as the array of outputs has no named columns",
             label,
-            way_out=("pass ", Argument("label", "labels.npy")),
+            way_out=("pass ", Argument("label", "'labels.npy'")),
         )
     layout = layout_of(
         table,
