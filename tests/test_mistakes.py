@@ -82,6 +82,11 @@ KEYWORDS = {
         "reliability_diagram() has no argument `strategy` (found: 'uniform')",
         "Use `bins`.",
     ),
+    "axes of a diagram": Mistake(
+        lambda: pb.diagrams.reliability_diagram(Y, P, ax=None),
+        "reliability_diagram() has no argument `ax`",
+        "Pass it to the result: reliability_diagram(...).plot(ax=ax).",
+    ),
     "normalise": Mistake(
         lambda: pb.log_score(Y, P, normalise=True),
         "log_score() has no argument `normalise` (found: True)",

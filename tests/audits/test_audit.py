@@ -382,6 +382,19 @@ def test_infinite_rows_are_named(world):
     assert calibrated(world).findings[0].rows == ()
 
 
+def test_many_calibrators_are_compared_if_the_log_loss_is_infinite():
+    """A wrong output of 1 stays near 1 under temperature scaling, worse than the base rate."""
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.5, 0.7, 0.9], 1500)
+    y = (rng.random(1500) < np.where(p == 0.9, 0.7, 0.4)).astype(int)
+    p[7], y[7] = 1, 0
+    audit = pb.audit(y, p)
+    normalized = {repair.name: repair.normalized for repair in audit.repairs}
+    assert normalized["isotonic"] < 1 < normalized["bias_corrected_temperature"]
+    assert [one.name for one in audit.repairs if one.recommended] == ["isotonic"]
+    assert "by isotonic regression makes the infinite log loss finite" in audit.verdict
+
+
 def test_the_gain_of_a_calibrator_is_reported(world):
     plain, many = pb.audit(world.y, world.mcs), pb.audit(world.y, world.mcs, repair="compare")
     assert "by bias-corrected temperature" in plain.verdict
@@ -457,6 +470,14 @@ def test_thresholds_are_parsed(text, expected):
 def test_invalid_thresholds_raise(text):
     with pytest.raises(pb.InputError, match="NAME=VALUE"):
         Threshold.parse(text, "max")
+
+
+@pytest.mark.parametrize("name", ["ece", "accuracy.high", "groups.sex=f.gap.low", "ece.p_value"])
+def test_bounds_of_shares_above_1_are_refused(name):
+    with pytest.raises(pb.InputError, match=re.escape(f"at most 1 (found: '{name}=5'). Write ")):
+        Threshold.parse(f"{name}=5", "max")
+    for text in (f"{name}=1", f"{name}=100%", f"{name}=-2", "log_score=5", "groups.ece=1.slope=5"):
+        Threshold.parse(text, "min")
 
 
 def test_a_threshold_holds_at_equality_and_never_for_nan():

@@ -349,6 +349,13 @@ def test_small_groups_and_few_rows():
     assert "too few rows" in one.fit_report_.status
 
 
+def test_one_round_is_singular():
+    z, groups = two_columns(4000, 0)
+    y = drawn(shifted(z, 2.0 * groups[:, 0]), 0)
+    model = MultiCalibration(max_rounds=1, from_logits=True).fit(z, y, groups=groups)
+    assert model.fit_report_.status.startswith("1 round: the held-out log loss falls by")
+
+
 @pytest.mark.parametrize(
     "choice", [{"rounds": -1}, {"max_rounds": 1.5}, {"depth": 0}, {"min_rows": 0}, {"rate": 0.0}]
 )

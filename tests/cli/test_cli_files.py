@@ -87,6 +87,22 @@ def test_standard_input_that_is_refused(arguments, words):
     assert words in result.output
 
 
+def test_standard_input_that_is_not_text_names_its_format():
+    for content, form in ((gzip.compress(CSV.encode()), "csv.gz"), (FRAME.to_parquet(), "parquet")):
+        result = run("audit", "-", stdin=content)
+        assert result.exit_code == 2
+        assert f"Pass `--format {form}`." in " ".join(result.output.split())
+
+
+def test_an_array_needs_a_file_of_labels(tmp_path):
+    np.save(tmp_path / "p.npy", np.full((3, 2), 0.5))
+    result = run("audit", tmp_path / "p.npy", "--label", "labels.csv")
+    assert result.exit_code == 2
+    words = " ".join(result.output.split())
+    assert "`--label`: must be a .npy file of its own" in words
+    assert "(found: labels.csv). Pass `--label 'labels.npy'`." in words
+
+
 def test_a_file_and_standard_input_are_compared(file):
     result = run("compare", file, "-", stdin=CSV)
     assert result.exit_code == 0, result.output
@@ -252,7 +268,9 @@ def test_names_of_columns_and_labels_that_are_positions(tmp_path):
     frame = FRAME.rename(columns={"p_0": "p_no", "p_1": "p_yes"})
     frame.to_csv(tmp_path / "a.csv", index=False)
     result = run("audit", tmp_path / "a.csv")
-    assert "the classes in the order of the labels 0, 1, ..." in " ".join(result.output.split())
+    assert "the classes in the order of the labels 0, 1 and so on." in " ".join(
+        result.output.split()
+    )
     assert run("audit", tmp_path / "a.csv", "--classes", "no,yes", "--no-repair").exit_code == 0
     outputs = ["--classes", "no,yes", "-o", tmp_path / "c.json", "--method", "temperature"]
     assert run("calibrate", tmp_path / "a.csv", *outputs).exit_code == 0

@@ -30,7 +30,7 @@ CSVS = {
     "header alone": ("label,p_0,p_1\n", "p_*", None, "at least one row"),
     "two columns of one name": ("label,p_0,p_0\n0,.3,.7\n", "source", None, "two columns 'p_0'"),
     "two names of one class": ("label,p_01,p_1\n0,.3,.7\n", "classes", None, "must not repeat"),
-    "text": ("label,p_0,p_1\n0,.3,.7\n1,abc,.7\n", "p_0", 0, "must hold numbers"),
+    "text": ("label,p_0,p_1\n0,.3,.7\n1,abc,.7\n", "p_0", 1, "must hold numbers (row 1: 'abc')"),
     "gap": ("label,p_0,p_1\n0,.3,.7\n1,,.7\n", "p_*", 1, "nan for class 0"),
     "inf": ("label,p_0,p_1\n0,inf,.7\n", "p_*", 0, "inf for class 0"),
     "label gap": ("label,p_0,p_1\n,.5,.5\n1,.5,.5\n", "label", 0, "label is missing"),

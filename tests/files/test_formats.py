@@ -106,7 +106,7 @@ def test_arrays_in_files_of_their_own(tmp_path):
     assert np.array_equal(both.y, WORLD.y)
     logits = pb.read(probs, label=str(labels), logits="probs")
     assert logits.kind == "logits"
-    with pytest.raises(pb.InputError, match="there is no column 'label'"):
+    with pytest.raises(pb.InputError, match=r"a \.npy file of its own.*`label='labels\.npy'`"):
         pb.read(probs)
     with pytest.raises(pb.InputError, match=r"an \.npy file must be read whole, in memory"):
         pb.scan(probs, label="y")

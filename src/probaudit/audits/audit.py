@@ -249,8 +249,10 @@ def audit_evidence(
 
 def _unexplained(errors: Sequence[LensError], repairs: Sequence[Repair], material: float) -> bool:
     """Whether a calibration error is clear, and the default calibrator does not remove it: others
-    may."""
+    may. So may they if the log loss is infinite, as the default leaves outputs of 0 near 0."""
     best = next((repair for repair in repairs if repair.selected), None)
+    if best is not None and not math.isfinite(best.gain):
+        return True
     clear = any(error.miscalibrated and error.estimate.low > CLEAR for error in errors)
     return clear and not helps(best, material)
 

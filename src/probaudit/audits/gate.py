@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 CHECK_SCHEMA = "probaudit.check/1"
 GROUPS = "groups."
 ENDS = (".low", ".high")  # of intervals
+# Numbers that are never above 1, so that a bound above 1 always holds or always fails.
+SHARES = frozenset(
+    name
+    for line in (
+        "accuracy accuracy_at_80 error_rate predicted observed gap relative",
+        "ici e50 e90 emax ece ace smooth_ece rms_error classwise_ece full_ece",
+        "brier brier_skill auc average_precision aurc excess_aurc confidence_auroc",
+        "coverage_at_risk_5 p_value adjusted q_value",
+    )
+    for name in line.split()
+)
 CLOSE = 0.7  # similarity from which a name counts as misspelt
 
 
@@ -53,7 +64,21 @@ class Threshold:
                 "must have the form NAME=VALUE, such as log_score.normalized=0.5 or accuracy=90%",
                 repr(text),
             )
-        return cls(name.strip(), side, bound)
+        threshold = cls(name.strip(), side, bound)
+        if threshold._of_share and bound > 1:
+            raise InputError(
+                side,
+                "bounds a share, which is at most 1",
+                repr(text),
+                way_out=(f"write {name}={bound:g}% if it is a percentage",),
+            )
+        return threshold
+
+    @property
+    def _of_share(self) -> bool:
+        """Whether the name, without its group and the end of an interval, is that of a share."""
+        plain = self.name.removesuffix(".low").removesuffix(".high")
+        return plain.rpartition(".")[2] in SHARES
 
     @property
     def rule(self) -> str:

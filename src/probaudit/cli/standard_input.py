@@ -8,10 +8,17 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..errors import InputError
+from ..errors import Argument, InputError
 
 DASH = Path("-")
 NAME = "standard input"
+# The first bytes of formats that are not text.
+FIRST_BYTES = {
+    b"\x1f\x8b": "csv.gz",
+    b"\x28\xb5\x2f\xfd": "csv.zst",
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+}
 _copies: list[tuple[TemporaryDirectory[str], Path]] = []  # deleted when the program ends
 
 
@@ -37,7 +44,23 @@ def opened(file: Path, form: str | None) -> Path:
         raise InputError(
             "source", "standard input must have rows", "0 bytes", way_out=("pipe a file into it",)
         )
+    if form is None:
+        _check_text(path)
     return path
+
+
+def _check_text(path: Path) -> None:
+    """Raise if standard input is not text, although no format was given."""
+    with path.open("rb") as copy:
+        start = copy.read(8)
+    for first, form in FIRST_BYTES.items():
+        if start.startswith(first):
+            raise InputError(
+                "format",
+                "standard input is CSV text unless a format is given",
+                f"bytes of {form}",
+                way_out=("pass ", Argument("format", form)),
+            )
 
 
 def shown(file: Path) -> str:

@@ -194,8 +194,10 @@ def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
     )
     odd = np.argwhere(~(missing | numeric))
     if len(odd):  # text is refused even if it looks like a number, as in an array of strings
-        row = int(odd[0][0]) if array.ndim else None
-        value = array[tuple(odd[0])]
+        # one word makes a column of a file text: it is at fault, not the numbers before it
+        at = next((where for where in odd if not _reads_as_number(array[tuple(where)])), odd[0])
+        row = int(at[0]) if array.ndim else None
+        value = array[tuple(at)]
         raise InputError(
             argument, "must hold numbers", repr(value), row=row, way_out=_way_out(value)
         )
@@ -205,6 +207,14 @@ def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
         raise InputError(
             argument, "must hold numbers, in rows of the same length", str(problem)
         ) from None
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _way_out(value: Any) -> WayOut:

@@ -114,6 +114,8 @@ def _unknown(
         columns = [f"{key}={keywords[key]!r}" for key in COLUMNS if key in keywords]
         read = f"{function}(read(data, {', '.join(columns)}))"
         way_out = f"Name the columns of a frame or file in `read`: {read}."
+    elif name == "ax" and function.endswith("_diagram"):
+        way_out = f"Pass it to the result: {function}(...).plot(ax=ax)."
     else:
         way_out = _way_out(name, value, known)
     return TypeError(f"{function}() has no argument `{name}`{found}. {way_out}")

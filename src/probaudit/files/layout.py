@@ -276,7 +276,7 @@ def _in_class_order(
 def _order_words(labels: np.ndarray) -> str:
     """The order in which classes must be given."""
     if labels.dtype.kind in "iu":
-        return ", the classes in the order of the labels 0, 1, ..."
+        return ", the classes in the order of the labels 0, 1 and so on"
     return ", the label of each output column in order"
 
 

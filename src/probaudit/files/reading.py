@@ -18,7 +18,7 @@ import numpy as np
 from ..data.classes import Pattern, order_columns, wildcard_parts
 from ..data.keywords import with_known_keywords
 from ..data.predictions import OnBadRows, Predictions
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..text import listed
 from .dialect import COMMAS, Dialect
 from .layout import (
@@ -94,9 +94,17 @@ def read(
     ('dog', 'cat')
     """
     table = table_of(source, Dialect(sep, decimal))
+    array = only_array(source, table)
     if probs is logits is log_probs is confidence is None:
-        probs = only_array(source, table)
+        probs = array
     table = with_arrays(table, (label, correct, weight, clusters))
+    if array is not None and confidence is None and label not in table:
+        raise InputError(
+            "label",
+            "must be a .npy file of its own, as the array of outputs has no named columns",
+            label,
+            way_out=("pass ", Argument("label", "'labels.npy'")),
+        )
     layout = layout_of(
         table,
         lambda name: table[name],
