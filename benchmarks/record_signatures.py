@@ -46,22 +46,35 @@ def ordinary_use() -> None:
         {"dtype": np.float32},
         {"dtype": np.float32, "from_logits": True},
         {"order": "F"},
+        {"order": "F", "from_logits": True},
+        {"order": "F", "dtype": np.float32},
         {"sample_weight": np.linspace(0.5, 1.5, 2000)},
+        {"sample_weight": np.linspace(0.5, 1.5, 2000), "from_logits": True},
     ]
-    for classes in (2, 5, 40):
+    for classes in (2, 5, 100):  # 100 classes are read row by row
+        costs = 1 - np.eye(classes)
         for kind in kinds:
-            pb.audit(rows(2000, classes, **kind))
+            given = rows(2000, classes, **kind)
+            pb.log_score(given)
+            pb.bayes_risk(given, costs=costs)
+            if classes == 2 or "order" not in kind:
+                pb.audit(given)
         for dtype in (np.float64, np.float32):
             given = rows(2000, classes, dtype)
             pb.calibration_error(given.y, given.probs)
+            pb.calibration_error(given.y, given.probs, exact=False)
+            pb.calibration_error(given.y, given.probs, lens=pb.TopK(min(2, classes - 1)))
             pb.select_calibrator(given.y, given.probs)
-        pb.bayes_risk(given.y, given.probs, 1 - np.eye(classes))
+            pb.calibrators.EnsembleTemperature().fit(given.probs, given.y)
+            points = np.random.default_rng(1).normal(size=(2000, 2)).astype(dtype)
+            pb.grouping_loss(given.y, given.probs, points, interval=None)
     binary = rows(2000, 2)
     pb.log_score(binary.y, binary.probs[:, 1])
     pb.brier_score(binary.y, binary.probs)
     pb.smooth_calibration_error(binary.y, binary.probs)
-    pb.calibration_error(binary.y, binary.probs, exact=False)
+    pb.maximum_mean_calibration_error(binary.y, binary.probs)
     pb.kernel_calibration_test(binary.y, binary.probs)
+    pb.calibrators.GroupCalibration().fit(binary.probs, binary.y, features=binary.probs)
     pb.audit(rows(250_000, 2))  # more than a sample
     pb.validation_table(binary.y, binary.probs[:, 1])
     with tempfile.TemporaryDirectory() as folder:
