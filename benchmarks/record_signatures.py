@@ -58,7 +58,7 @@ def ordinary_use() -> None:
             pb.log_score(given)
             pb.bayes_risk(given, costs=costs)
             if classes == 2 or "order" not in kind:
-                pb.audit(given)
+                pb.audit(rows(2000, classes, **kind))  # with a pass of its own
         for dtype in (np.float64, np.float32):
             given = rows(2000, classes, dtype)
             pb.calibration_error(given.y, given.probs)
@@ -77,10 +77,17 @@ def ordinary_use() -> None:
     pb.calibrators.GroupCalibration().fit(binary.probs, binary.y, features=binary.probs)
     pb.audit(rows(250_000, 2))  # more than a sample
     pb.validation_table(binary.y, binary.probs[:, 1])
+    for classes in (2, 5):
+        files(rows(2000, classes))
+
+
+def files(given: pb.Predictions) -> None:
+    """Commands that read a file."""
+    names = [*(f"p_{k}" for k in range(given.n_classes)), "label"]
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "rows.csv")
-        lines = [f"{p:.6f},{q:.6f},{y}" for (p, q), y in zip(binary.probs, binary.y, strict=True)]
-        table.write_text("\n".join(["p_0,p_1,label", *lines]))
+        content = np.column_stack([given.probs, given.y])
+        np.savetxt(table, content, "%.9g", ",", header=",".join(names), comments="")
         command("audit", str(table), "--html", str(Path(folder, "page.html")))
         command("check", str(table), "--max", "log_score=1")
 
