@@ -46,28 +46,48 @@ def ordinary_use() -> None:
         {"dtype": np.float32},
         {"dtype": np.float32, "from_logits": True},
         {"order": "F"},
+        {"order": "F", "from_logits": True},
+        {"order": "F", "dtype": np.float32},
         {"sample_weight": np.linspace(0.5, 1.5, 2000)},
+        {"sample_weight": np.linspace(0.5, 1.5, 2000), "from_logits": True},
     ]
-    for classes in (2, 5, 40):
+    for classes in (2, 5, 100):  # 100 classes are read row by row
+        costs = 1 - np.eye(classes)
         for kind in kinds:
-            pb.audit(rows(2000, classes, **kind))
+            given = rows(2000, classes, **kind)
+            pb.log_score(given)
+            pb.bayes_risk(given, costs=costs)
+            if classes < 100 or "order" not in kind:
+                pb.audit(rows(2000, classes, **kind))  # with a pass of its own
         for dtype in (np.float64, np.float32):
             given = rows(2000, classes, dtype)
             pb.calibration_error(given.y, given.probs)
+            pb.calibration_error(given.y, given.probs, exact=False)
+            pb.calibration_error(given.y, given.probs, lens=pb.TopK(min(2, classes - 1)))
             pb.select_calibrator(given.y, given.probs)
-        pb.bayes_risk(given.y, given.probs, 1 - np.eye(classes))
+            pb.calibrators.EnsembleTemperature().fit(given.probs, given.y)
+            points = np.random.default_rng(1).normal(size=(2000, 2)).astype(dtype)
+            pb.grouping_loss(given.y, given.probs, points, interval=None)
     binary = rows(2000, 2)
     pb.log_score(binary.y, binary.probs[:, 1])
     pb.brier_score(binary.y, binary.probs)
     pb.smooth_calibration_error(binary.y, binary.probs)
-    pb.calibration_error(binary.y, binary.probs, exact=False)
+    pb.maximum_mean_calibration_error(binary.y, binary.probs)
     pb.kernel_calibration_test(binary.y, binary.probs)
+    pb.calibrators.GroupCalibration().fit(binary.probs, binary.y, features=binary.probs)
     pb.audit(rows(250_000, 2))  # more than a sample
     pb.validation_table(binary.y, binary.probs[:, 1])
+    for classes in (2, 5):
+        files(rows(2000, classes))
+
+
+def files(given: pb.Predictions) -> None:
+    """Commands that read a file."""
+    names = [*(f"p_{k}" for k in range(given.n_classes)), "label"]
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "rows.csv")
-        lines = [f"{p:.6f},{q:.6f},{y}" for (p, q), y in zip(binary.probs, binary.y, strict=True)]
-        table.write_text("\n".join(["p_0,p_1,label", *lines]))
+        content = np.column_stack([given.probs, given.y])
+        np.savetxt(table, content, "%.9g", ",", header=",".join(names), comments="")
         command("audit", str(table), "--html", str(Path(folder, "page.html")))
         command("check", str(table), "--max", "log_score=1")
 

@@ -64,12 +64,23 @@ def test_damaged_shipped_code_is_ignored(shipped, damage):
     assert compiled() == 1
 
 
-def test_shipped_code_is_loaded_if_no_folder_can_be_written(shipped, monkeypatch):
+@pytest.fixture
+def read_only(monkeypatch):
+    """No folder can be written."""
+
     def refuse(*_):
         raise OSError("read-only file system")
 
     monkeypatch.setattr("numba.core.caching._CacheLocator.ensure_cache_path", refuse)
+
+
+def test_shipped_code_is_loaded_if_no_folder_can_be_written(shipped, read_only):
     assert compiled() == 0
+
+
+def test_kernels_compile_if_no_folder_can_be_written(read_only):
+    assert compiled() == 1
+    assert compiled() == 1  # nothing was kept
 
 
 def test_targets_run_only_where_all_their_features_are(monkeypatch):

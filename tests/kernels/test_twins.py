@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.kernels import narrow, twins, wide
+from probaudit.kernels import narrow, tallies, twins, wide
 from probaudit.kernels.bins import sorting_order
 from probaudit.kernels.twins import Twin
 from probaudit.states import Plan
@@ -134,6 +134,18 @@ def test_numpy_takes_the_first_calls_with_few_rows(monkeypatch):
     run = Twin(Unloaded(sorting_order.kernel), lambda keys: keys)
     run.kernel.signatures = ["loaded"]
     assert not run._takes(np.zeros(10))
+
+
+@pytest.mark.parametrize(("n", "taken"), [(N, False), (2 * N, True)])
+def test_the_kernel_moves_the_sums_of_many_rows(n, taken, monkeypatch):
+    run = Unloaded(tallies.flush_cells.kernel)
+    monkeypatch.setattr(tallies.flush_cells, "kernel", run)
+    monkeypatch.setattr(tallies.flush_cells, "_calls", itertools.count())
+    rows = pb.Predictions(np.resize(labels(2), n), np.resize(logits(2), (n, 2)), from_logits=True)
+    state = Statistics(Plan.of(rows))
+    state.update(rows.block(0, n, by_column=True))
+    assert any(state.to_bytes())
+    assert run.taken == taken
 
 
 def test_a_small_score_needs_no_kernel(monkeypatch):

@@ -111,11 +111,15 @@ class Statistics:
     def _tallies(self) -> Tallies:
         """The arrays, with the sums of all rows in them."""
         from ..kernels.tallies import flush_cells
+        from ..kernels.twins import FEW_ROWS
 
         if self._waiting:
             with SETTLING:  # several threads may read a state
                 if self._waiting:
-                    flush_cells(self._running, self._settled)
+                    # its arrays do not say how many rows they hold
+                    few = self._waiting <= FEW_ROWS
+                    flush = flush_cells if few else flush_cells.kernel
+                    flush(self._running, self._settled)
                     self._waiting = 0
         return self._settled
 
