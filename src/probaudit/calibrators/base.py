@@ -263,7 +263,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         size = np.shape(P)[1:]
         if size == () and len(self.classes_) > 2:
             rule = f"must have a column for each of the {len(self.classes_)} classes of the fit"
-            raise InputError("P", rule, f"has shape {np.shape(P)}")
+            raise InputError(
+                "P", rule, f"has shape {np.shape(P)}", way_out=("reshape your data to [n, K]",)
+            )
         if len(self.classes_) == 2 and size in ((1,), (2,)) and size != (self.n_features_in_,):
             values = check_array(P, **numbers)  # one column or two, whatever the fit had
         else:
