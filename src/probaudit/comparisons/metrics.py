@@ -30,6 +30,7 @@ def _by_name(*metrics: Metric) -> dict[str, Metric]:
 SCORES = _by_name(
     Metric("accuracy", "accuracy", lower=False),
     Metric("log_score", "log loss"),
+    Metric("log_score.calibrated", "log loss after recalibration"),
     Metric("brier_score", "Brier score"),
     Metric("ece", "ECE"),
     Metric("classwise_ece", "classwise ECE"),
@@ -54,14 +55,15 @@ MORE = _by_name(
     Metric("grouping_loss", "hidden groups (at least)"),
     Metric("cost_risk", "your costs"),
 )
-MOST_COLUMNS = 6  # of a table
+MOST_COLUMNS = 7  # of a table
 METRICS = SCORES | ERRORS | MORE
 LABELS = {name: metric.label for name, metric in METRICS.items()}
 # the table for a paper, and the differences of the forest plot
-PUBLISHED = (*SCORES, "ace", "smooth_ece")
+PUBLISHED = (*(name for name in SCORES if name != "log_score.calibrated"), "ace", "smooth_ece")
 MAIN = ("log_score", "brier_score", "ece", "accuracy")
 DIFFERENCES = (
     "log_score",
+    "log_score.calibrated",
     "brier_score",
     "cost_risk",
     "accuracy",
