@@ -35,6 +35,18 @@ class Calibrate:
     uses: Literal["", "groups", "features"] = ""
     columns: tuple[str, ...] = ()
 
+    @property
+    def needs(self) -> str:
+        """What new rows need besides outputs, in words; "" if nothing.
+
+        >>> Calibrate(uses="groups", columns=("site", "age")).needs
+        "the columns 'site' and 'age'"
+        """
+        if self.uses == "groups" and self.columns:
+            names = " and ".join(map(repr, self.columns))
+            return f"the column{'s' if len(self.columns) > 1 else ''} {names}"
+        return f"the {self.uses}" if self.uses else ""
+
 
 @dataclass(frozen=True)
 class ApplyCalibrator:

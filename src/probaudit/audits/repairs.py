@@ -93,7 +93,8 @@ class Repair:
     ece, topk_ece : the calibration errors of the top label, and of the event that the true class is
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
-    predicted, observed : the mean output and the rate of the judged event.
+    predicted, observed, gap : the mean output and the rate of the judged event, and their
+        difference.
     grid : the judged event on a fine grid, for diagrams.
     out_of_fold : the calibrated rows, of the selected calibrator only.
     selected : by the rule of `select_calibrator`: the simplest calibrator whose log loss is within
@@ -118,6 +119,7 @@ class Repair:
     topk_chance: float
     predicted: Estimate
     observed: Estimate
+    gap: Estimate
     selected: bool
     recommended: bool
     control: bool
@@ -161,6 +163,7 @@ class Repair:
             "topk_ece",
             "predicted",
             "observed",
+            "gap",
         )
         values |= {name: getattr(self, name).to_dict() for name in names}
         limits = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
@@ -427,7 +430,6 @@ def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
         for name, x in agreement(event).items()
-        if name != "gap"
     }
 
 
