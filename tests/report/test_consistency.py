@@ -102,7 +102,7 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
         assert next(iter(figures["reliability"].variants.values())).error == ece
     assert number(ece) in full
     log = found["estimates"]["log_score.normalized"]["value"]
-    assert rows["log loss (base-rate forecast = 1)"] == number(np.inf if log is None else log, 3)
+    assert rows["log loss (base rate = 1)"] == number(np.inf if log is None else log, 3)
     assert rows["predicted, on average"] == percent(found["estimates"]["predicted"]["value"])
     for bars in (block for block in shown if isinstance(block, LossBars)):
         assert bars.bars[0].label.endswith(number(log, 3))

@@ -76,6 +76,7 @@ SAID = (
     "few_rows",
 )
 ERROR = "against_chance"
+LAST = "blind_temperature"  # the recommended calibrator accounts for most of it
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
     if wrong:  # known groups are the same groups, however found
         shown = [finding for finding in shown if finding.rule != "hidden_groups"]
+    shown.sort(key=lambda finding: (finding.level != "bad", finding.rule == LAST))
     return Decision(
         grade=grade,
         headline=f"{headline}.",

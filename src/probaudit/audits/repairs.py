@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 SHOWN_RANK = 5
 DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
+VISIBLE = 0.0005  # share of the log loss from which the table shows a difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +318,7 @@ def compare_repairs(
             name,
             selected=selected,
             best=best,
-            worse_by=worse_by,
+            worse=worse_by.low > VISIBLE * float(lowest @ trials[name].share),
             infinite_rows=trial.numbers["log_score"].infinite_rows,
         )
         repairs.append(
@@ -495,7 +496,7 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
-def _comment(name: str, *, selected: str, best: str, worse_by: Estimate, infinite_rows: int) -> str:
+def _comment(name: str, *, selected: str, best: str, worse: bool, infinite_rows: int) -> str:
     """The comment on a calibrator in the report."""
     if name == CONTROL:
         return (
@@ -514,7 +515,7 @@ def _comment(name: str, *, selected: str, best: str, worse_by: Estimate, infinit
         return f"infinite log loss: in {counted(infinite_rows)} the outcome has probability 0"
     if name == best:
         return "the best log loss, but tied with a simpler one"
-    return "tied with the best" if worse_by.low <= 0 else "worse than the best"
+    return "worse than the best" if worse else "tied with the best"
 
 
 def _rank(classes: int) -> int:
