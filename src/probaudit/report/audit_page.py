@@ -426,7 +426,7 @@ def _repairs(audit: Audit) -> Section | None:
     if any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (
             " A calibrator is worse than the best if the 95% interval of the paired difference in "
-            "log loss is above 0 (0.05% of it), and tied if not."
+            "log loss is above 0.05% of it, and tied if not."
         )
     tips = {one.title: one.gloss for one in ordered}
     table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
