@@ -71,15 +71,39 @@ def test_material_is_an_option(tmp_path):
     assert grades == ["recalibrate", "use"]
 
 
-@pytest.mark.parametrize(("factor", "how"), [(1.4, "slightly"), (2.0, "clearly"), (3.5, "badly")])
-def test_the_headline_grades_the_gain(factor, how):
+def shifted(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """A strong model whose log-odds are all too high, and still better than the base rate."""
+    rng = np.random.default_rng(0)
+    z = 5 * rng.normal(size=n)
+    return (rng.random(n) < expit(z)).astype(int), expit(z + 2.5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [(world(6000, 1.4), "slightly"), (world(6000, 2.0), "clearly"), (shifted(6000), "badly")],
+)
+def test_the_headline_grades_the_gain(rows, how):
     """The limits are those of docs/verdict.md."""
-    found = pb.audit(*world(6000, factor))
+    found = pb.audit(*rows)
     gain = float(found.selected.gain)
     limits = {"slightly": (0.0, 0.1), "clearly": (0.1, 0.3), "badly": (0.3, 1.0)}
     low, high = limits[how]
     assert low <= gain < high
     assert found.headline == f"Recalibrate before use: the probabilities are {how} off."
+    assert found.decision.level == ("bad" if how == "badly" else "warning")
+
+
+def test_probabilities_that_are_worse_than_the_base_rate_forecast():
+    found = pb.audit(*world(6000, 3.5))
+    ratio = found["log_score.normalized"]
+    assert ratio.low > 1
+    assert found.grade == "recalibrate"
+    headline = "Recalibrate before use: the probabilities are worse than the base-rate forecast."
+    assert (found.headline, found.decision.level) == (headline, "bad")
+    words = f"The log loss is {ratio:.2f} times that of the base-rate forecast, which always"
+    assert words in found.decision.sentence
+    shown = [finding.level for finding in found.decision.findings]
+    assert shown == sorted(shown, key=["bad", "warning"].index)
 
 
 def test_headlines_without_a_gain():

@@ -167,7 +167,7 @@ def test_words():
     assert few.startswith("Every row has the same confidence")
     blind = found(compared("mcp"))["blind_temperature"]
     assert ", bias correction 0." in blind.text
-    assert "a bias for each class" in blind.advice_text(COMMANDS)
+    assert "correct for them (calibrators.PriorCorrection)" in blind.advice_text(COMMANDS)
     assert (
         "Mean replacement (control): ECE 0.000 instead of"
         in found(compared("cal"))["better_error_worse_score"].text
@@ -220,7 +220,7 @@ def test_one_confidence_for_all_that_is_not_the_accuracy():
     honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))[
         "few_confidences"
     ]
-    assert "No calibration error can detect that" in honest.text
+    assert "A calibration error cannot detect that" in honest.text
 
 
 def test_a_large_error_is_not_called_small():

@@ -23,6 +23,7 @@ def repair(name="temperature", title="temperature scaling", gain=0.2, half=0.02,
         "accuracy": Estimate(0.74),
         "predicted": 0.744,
         "observed": 0.744,
+        "gap": around(0.0, 0.01),
         "control": False,
         "selected": True,
     }
@@ -33,6 +34,9 @@ IDENTITY = repair("identity", "original (uncalibrated)", gain=0.0, half=0.0)
 CASE = {
     "validation": None,
     "pairs": False,
+    "event": 1,
+    "compared": True,
+    "group_columns": (),
     "material": 0.01,
     "rows": 5000,
     "effective_rows": 5000.0,
@@ -72,19 +76,21 @@ AGREEMENT = {
         estimates=rates_of(0.5, 0.55, 0.01)
     ),
     "The model predicts 41% on average and is right 39% of the time.": case(estimates=FINE),
-    "Probabilities too high: the model predicts 82% on average, but 55% happened.": case(
-        validation=event(0.001)
-    ),
-    "Probabilities too low: the model predicts 1.2% on average, but 2.0% happened.": case(
-        validation=event(0.001), estimates=rates_of(0.012, 0.02, 0.001)
-    ),
-    "The model predicts 41% on average, and 39% happened.": case(
+    "Probabilities too high: the model predicts 82% on average for class 1, but it happened in 55% "
+    "of the rows.": case(validation=event(0.001)),
+    "Probabilities too low: the model predicts 1.2% on average for class 1, but it happened in "
+    "2.0% of the rows.": case(validation=event(0.001), estimates=rates_of(0.012, 0.02, 0.001)),
+    "The model predicts 41% on average for class 1, and it happened in 39% of the rows.": case(
         validation=event(0.3), estimates=FINE
     ),
-    "The model predicts 41% on average, and 39% happened. Single risks are too extreme "
-    "(calibration slope 0.50).": case(validation=event(0.3, around(0.5, 0.1)), estimates=FINE),
-    "The model predicts 41% on average, and 39% happened. Single risks are not extreme enough "
-    "(calibration slope 2.00).": case(validation=event(0.3, around(2.0, 0.1)), estimates=FINE),
+    "The model predicts 41% on average for class 1, and it happened in 39% of the rows. "
+    "Single risks are too extreme (calibration slope 0.50).": case(
+        validation=event(0.3, around(0.5, 0.1)), estimates=FINE
+    ),
+    "The model predicts 41% on average for class 1, and it happened in 39% of the rows. "
+    "Single risks are not extreme enough (calibration slope 2.00).": case(
+        validation=event(0.3, around(2.0, 0.1)), estimates=FINE
+    ),
 }
 SMALL = repair(gain=0.003, half=0.001)
 HARMFUL = repair(gain=-0.004, half=0.006)
@@ -100,12 +106,26 @@ GAINS = {
         case(pairs=True)
     ),
     "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to 22%). "
-    "After it, the model predicts 77% on average and is right 74% of the time.": case(
-        pairs=True, selected=repair(predicted=0.77)
+    "The model is then still overconfident by 3 points: 77% predicted, 74% right.": case(
+        pairs=True, selected=repair(predicted=0.77, gap=around(0.026, 0.01))
     ),
     "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to 22%) "
-    "and lifts accuracy from 55% to 74%. After it, the model predicts 77% on average, and 74% "
-    "happened.": case(validation=event(0.1), selected=repair(predicted=0.77)),
+    "and lifts accuracy from 55% to 74%. It is then still too high by 3 points: 77% predicted, "
+    "74% happened.": case(
+        validation=event(0.1), selected=repair(predicted=0.77, gap=around(0.026, 0.01))
+    ),
+    # a difference that is not significant is not mentioned
+    "Recalibration by beta calibration removes 20% of the log loss (95% interval 18% to "
+    "22%).": case(
+        pairs=True,
+        selected=repair("beta", "beta calibration", predicted=0.77, gap=around(0.026, 0.03)),
+    ),
+    "Recalibration by calibration per group, which needs the column 'site' in new rows, removes "
+    "20% of the log loss (95% interval 18% to 22%).": case(
+        pairs=True,
+        group_columns=("site",),
+        selected=repair("per_group", "calibration per group"),
+    ),
     "Recalibration is not needed: temperature scaling removes 0.3% of the log loss (95% interval "
     "0.2% to 0.4%).": case(selected=SMALL),
     "Recalibration is not needed: temperature scaling adds 0.4% to the log loss (95% interval "
@@ -120,6 +140,8 @@ GAINS = {
 }
 EQUAL = repair(normalized=around(1.0, 0.001))
 WORSE = repair(normalized=around(1.3, 0.1))
+HARDLY = repair(normalized=around(0.97, 0.02))
+WORSE_BEFORE = {"log_score.normalized": around(1.28, 0.02)}
 FEW = {"rows": 60, "effective_rows": 60.0, "too_few": True, "error_limit": 0.21}
 UNSURE = {"log_score.normalized": around(0.8, 0.3)}
 REASONS = {
@@ -139,24 +161,45 @@ REASONS = {
     ),
     (
         "cannot_tell",
-        "60 rows are too few to detect a gain of 1% of the log loss by recalibration: "
-        "about 1,600 are needed.",
+        "60 rows cannot show whether recalibration removes 1% of the log loss: about 1,600 would.",
     ): (case(**FEW), 1622),
     (
         "cannot_tell",
-        "60 rows are too few to detect a gain of 1% of the log loss by recalibration: "
-        "about 1,600 are needed. They do not show that the probabilities are better than the "
+        "60 rows cannot show whether recalibration removes 1% of the log loss: about 1,600 would. "
+        "They do not show that the probabilities are better than the "
         "base-rate forecast.",
     ): (case(**FEW, selected=IDENTITY, estimates=UNSURE), 1622),
     (
         "cannot_tell",
-        "40 rows (effective) are too few to detect a gain of 2.5% of the log loss by "
-        "recalibration: about 650 are needed.",
+        "40 rows (effective) cannot show whether recalibration removes 2.5% of the log loss: about "
+        "650 would.",
     ): (case(**FEW | {"effective_rows": 40.0}, material=0.025), 650),
     (
         "cannot_tell",
         "On 60 rows, the calibration error of a calibrated model can be as high as 0.210.",
     ): (case(**FEW), 50),
+    (
+        "recalibrate",
+        "The log loss is 1.28 times that of the base-rate forecast, which always predicts 55%. "
+        "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to "
+        "22%). Even then, the probabilities are hardly better than the base-rate forecast: the "
+        "log loss is 3.0% lower (95% interval 1.0% to 5.0%).",
+    ): (case(pairs=True, selected=HARDLY, estimates=WORSE_BEFORE), 1000),
+    (
+        "recalibrate",
+        "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to "
+        "22%).",
+    ): (case(pairs=True, estimates={"log_score.normalized": around(1.28, 0.3)}), 1000),
+    (
+        "use",
+        "Recalibration by temperature scaling does not help. But the probabilities are hardly "
+        "better than the base-rate forecast: the log loss is 5.0% lower (95% interval 4.0% to "
+        "6.0%).",
+    ): (case(selected=IDENTITY, estimates={"log_score.normalized": around(0.95, 0.01)}), 1000),
+    ("use", "Recalibration by temperature scaling does not help."): (
+        case(selected=IDENTITY, estimates={"log_score.normalized": around(0.94, 0.01)}),
+        1000,
+    ),
     ("cannot_tell", "All rows have the same outcome."): (case(one_outcome=True), None),
     ("cannot_tell", "The log loss is 0: these rows cannot show an error."): (case(), None),
     ("cannot_tell", "All rows are in one cluster, which tells nothing about other clusters."): (
@@ -169,6 +212,13 @@ REASONS = {
 @pytest.mark.parametrize("sentence", AGREEMENT)
 def test_what_the_model_predicts_and_what_happened(sentence):
     assert agreement_words(AGREEMENT[sentence]) == sentence
+
+
+def test_few_rows_can_show_that_the_average_is_off():
+    found = case(validation=event(0.001), estimates=rates_of(0.53, 0.35, 0.09))
+    assert agreement_words(found, sure=False) == (
+        "The average probability of class 1 is too high (53% predicted, 35% happened)."
+    )
 
 
 @pytest.mark.parametrize("sentence", GAINS)

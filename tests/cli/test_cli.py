@@ -277,7 +277,7 @@ def test_advice_can_be_run(tmp_path, monkeypatch):
     )
     typed = re.findall("`(probaudit [^`]*)`", " ".join(done.output.split()))
     assert len(typed) > 1
-    shutil.copy("my preds.csv", "new-my preds.csv")  # rows that fitted nothing
+    shutil.copy("my preds.csv", "NEW_ROWS.csv")  # rows that fitted nothing
     for command in sorted(set(typed), reverse=True):  # calibrate, then apply
         assert run(*shlex.split(command)[1:]).exit_code == 0, command
     assert (tmp_path / "calibrated.parquet").exists()

@@ -218,7 +218,7 @@ def test_what_calibrate_proposes_can_be_run(tmp_path, monkeypatch, kind, options
     assert done.exit_code == 0, done.output
     apply, compare = commands(done.output, "probaudit ")
     assert "my preds.csv" not in [*apply, *compare]  # the rows that fitted it cannot judge it
-    frame_of(1).to_csv("new-my preds.csv", index=False)
+    frame_of(1).to_csv("NEW_ROWS.csv", index=False)
     assert run(*apply).exit_code == 0
     assert "--weight" in compare
     compared = run(*compare, "--no-repair")
@@ -244,7 +244,7 @@ def test_what_calibrate_proposes_for_a_stated_confidence(tmp_path, monkeypatch):
     )
     assert done.exit_code == 0, done.output
     (apply,) = commands(done.output, "probaudit ")
-    pd.DataFrame({"sure": sure}).to_csv("new-a.csv", index=False)
+    pd.DataFrame({"sure": sure}).to_csv("NEW_ROWS.csv", index=False)
     assert run(*apply).exit_code == 0
 
 

@@ -274,7 +274,8 @@ def test_words_of_a_clear_winner(found):
         f"{-gap / found['raw']['log_score']:.1%} lower (by {-gap:.3f}, 95% interval "
         f"{-gap.high:.3f} to {-gap.low:.3f}) than that of 'raw'. It predicts {says} on average and "
         f"is right {right} of the time. The next best, 'mean' "
-        f"({found['mean']['log_score']:.3f}), is clearly worse."
+        f"({found['mean']['log_score']:.3f}), is clearly worse. After bias-corrected temperature, "
+        f"'cal' and 'raw' are tied: their log loss is {found['cal']['log_score.calibrated']:.3f}."
     )
     assert texts(found, "best_by_score") == [decision.text]
     (text,) = texts(found, "against_reference")
@@ -380,7 +381,7 @@ def test_use_none_that_is_no_better_than_the_base_rate():
     y = np.repeat([0, 1], [700, 300])
     models = {"half": np.full(1000, 0.5), "upside down": np.where(y == 1, 0.3, 0.6)}
     got = compare(models, y, repair=False, resamples=20)
-    assert got.headline == "Use none of these models as they are."
+    assert got.headline == "Do not use any of these models."
     assert (got.decision.grade, got.decision.level) == ("do_not_use", "bad")
     ratio = float(got["half"]["log_score.normalized"])
     assert ratio == pytest.approx(np.log(2) / pb.Log().entropy(np.array([0.7, 0.3])))
@@ -407,11 +408,40 @@ def test_recalibration_may_change_the_order():
     bad = {"extreme": 1 / (1 + np.exp(-9 * known)), "flipped": 1 / (1 + np.exp(2 * known))}
     none = compare(bad, y, resamples=20).decision
     assert (none.grade, none.headline) == ("recalibrate", got.headline)
-    assert none.sentence.startswith("As they are, none is better than the base-rate forecast: ")
+    start = "Without recalibration, none is better than the base-rate forecast: "
+    assert none.sentence.startswith(start)
     one = compare({"vague": models["vague"], "worse": models["vague"] ** 3}, y).decision
     assert one.headline == "Use 'vague', and recalibrate it first."
     share = percent(got["vague"]["calibration_loss.relative"])
-    assert one.sentence.endswith(f"; bias-corrected temperature removes {share} of its log loss.")
+    after = number(got["vague"]["log_score.calibrated"], 3)
+    assert one.sentence.endswith(
+        f"; bias-corrected temperature removes {share} of its log loss. It is also best after "
+        f"recalibration, at {after}."
+    )
+
+
+def test_models_that_recalibration_makes_equal():
+    """A model and its own logits divided by a number differ only until they are recalibrated."""
+    rng = np.random.default_rng(0)
+    known = rng.normal(size=4000) * 2
+    y = (rng.random(4000) < 1 / (1 + np.exp(-known))).astype(int)
+    scale = {"hot": 5.0, "warm": 1.6}
+    models = {name: 1 / (1 + np.exp(-by * known)) for name, by in scale.items()}
+    got = compare(models, y, resamples=20)
+    decision = got.decision
+    assert got.ranks["log_score"] == {"hot": 2, "warm": 1}
+    assert decision.headline == "Use 'warm' or 'hot' after recalibration: they are then tied."
+    assert (decision.grade, decision.words) == ("tied_after", "Tied after recalibration")
+    assert decision.models == ("warm", "hot")
+    after = number(got["warm"]["log_score.calibrated"], 3)
+    assert decision.sentence.startswith("As they are, 'warm' is best: its log loss, ")
+    assert decision.sentence.endswith(f"are tied: their log loss is {after}.")
+    gap = got.differences["warm"]["log_score.calibrated"]
+    assert gap.low <= 0 <= gap.high
+    assert abs(gap) < 1e-4
+    # with a rival that stays worse, only the equal ones are named
+    three = compare(models | {"noise": rng.random(4000)}, y, resamples=20).decision
+    assert three.models == ("warm", "hot")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8])

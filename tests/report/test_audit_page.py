@@ -115,8 +115,9 @@ def test_tables_show_the_numbers_of_the_audit(found):
     summary = {row[0]: row for row in table(page, "summary").rows}
     best = found.recommended
     assert summary["observed (right)"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))
-    (ece,) = (row for name, row in summary.items() if name.startswith("ECE, 15 bins ("))
-    assert ece[1:3] == (number(found["ece"], 3), number(best.ece, 3))
+    expected = number(found.errors[0].null_mean, 3)
+    ece = (number(found["ece"], 3), number(best.ece, 3), expected)
+    assert summary["ECE, 15 bins"][1:4] == ece
     assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]
 
 
@@ -416,7 +417,14 @@ def test_notebooks_show_a_summary_without_scripts(found, world):
 
 def test_without_a_reliability_chart_the_bars_stand_beside_the_table():
     y = (np.random.default_rng(0).random(400) < 0.3).astype(int)
-    (columns,) = section(audit_page(pb.audit(y, np.full(400, 0.3))), "summary").blocks
+    page = audit_page(pb.audit(y, np.full(400, 0.3), repair="compare"))
+    columns, why = section(page, "summary").blocks
     assert isinstance(columns, Columns)
+    assert isinstance(why, Words)
+    assert "all rows have the same probability" in why.text
+    assert not {"actions", "calibration"} & {part.name for part in page.sections}
+    assert "repair-gains" not in figures(page)
+    summary = {row[0]: row for row in columns.right[0].rows}
+    assert " to " in summary["log loss (base rate = 1)"][1]  # few rows: with the interval
     assert [block.kind for block in columns.left] == ["bars"]
     assert [block.kind for block in columns.right] == ["table"]

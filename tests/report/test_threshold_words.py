@@ -75,7 +75,7 @@ def test_answering_confident_rows():
         "accuracy of answers": "50.0%",
         "reviewed": "600",
         "cost of errors and reviews": "500",
-        "share of the cost without probabilities": "100.0%",
+        "% of the cheapest decision for all rows": "100.0%",
     }
     assert found.words(1) == "The cost is 500 per 1,000 rows. Reviewing all rows costs as much."
 
@@ -98,7 +98,14 @@ def test_probabilities_that_cost_more_than_one_decision_for_all():
     wrong = points([0.9, 0.9, 0.9, 0.1], [0, 0, 0, 1])
     found = Acting({"original": wrong}, "class 1")
     assert found.words(1) == (
-        "The cost is 1,000 per 1,000 rows. That is 300% more than acting on none (250)."
+        "Acting on none is cheapest: 250 per 1,000 rows. These probabilities cost 1,000 (300% "
+        "more)."
+    )
+    better = points([0.9, 0.9, 0.1, 0.1], [0, 0, 0, 1])
+    both = Acting({"original": wrong, "recalibrated": better}, "class 1")
+    assert both.words(1) == (
+        "Acting on none is cheapest: 250 per 1,000 rows. These probabilities cost 1,000 (300% "
+        "more), and recalibrated 750 (200% more)."
     )
 
 

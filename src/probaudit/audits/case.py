@@ -28,6 +28,7 @@ FEW_ROWS = 100
 # if the 95% limit of a calibrated model's error is larger, the rows are too few for a claim
 UNDETECTED_ERROR = 0.05
 MATERIAL = 0.01
+CLEAR = 0.05  # level of the tests that give a direction
 # the errors whose tests decide; the other errors judge the same events
 DECIDING = frozenset({"ece", "ace", "classwise_ece", "topk_ece", "full_ece"})
 
@@ -205,6 +206,14 @@ class AdjustedTest:
 
     error: LensError
     p_value: float
+
+
+def off_on_average(case: Case) -> bool:
+    """Whether the mean prediction is significantly different from what happened."""
+    if case.validation is not None and not case.pairs:
+        return case.validation.adjusted <= CLEAR
+    gap = case.estimates["gap"]
+    return not gap.low <= 0 <= gap.high
 
 
 def impossible_rows(sample: Predictions) -> np.ndarray:

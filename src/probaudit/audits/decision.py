@@ -13,7 +13,8 @@ numbers why.
 
 A share is material from 1% of the log loss on, unless `audit(material=...)` says otherwise. The
 headline of *recalibrate first* grades the gain: below 10% of the log loss the probabilities are
-slightly off, below 30% clearly, and from there on badly.
+slightly off, below 30% clearly, and from there on badly. Probabilities with a clearly larger log
+loss than the base-rate forecast are called that.
 """
 
 from __future__ import annotations
@@ -26,9 +27,17 @@ from typing import Any, Literal
 from ..calibration.validation import Validation
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
-from ..text import capitalised, counted, number, percent, short_number, whole_percent
-from .case import Case
-from .finding import Calibrate, Finding, Level
+from ..text import (
+    capitalised,
+    class_words,
+    counted,
+    number,
+    percent,
+    short_number,
+    whole_percent,
+)
+from .case import Case, off_on_average
+from .finding import Calibrate, Finding, Level, between_shares
 from .repairs import Repair, helps
 from .verdict import recommended_fit
 
@@ -55,18 +64,19 @@ HEADLINES: dict[Grade, str] = {
 SEVERITIES = ((0.3, "badly"), (0.1, "clearly"), (0.0, "slightly"))
 OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted their calibrator
 FINDINGS = 3  # shown after the sentence
-CLEAR = 0.05  # level of the tests that give a direction
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
-LEFT = 0.01  # difference after recalibration, from which the sentence mentions it
+LEFT = 0.01  # significant difference after recalibration, from which the sentence mentions it
+# from this log loss on, relative to the base-rate forecast, probabilities are hardly better
+HARDLY_BETTER = 0.95
 # What the sentence says already; if it advises to recalibrate, also that there is an error.
 SAID = (
-    "against_class_frequencies",
+    "against_class_frequencies",  # the headline or the sentence
     "miscalibration_costs",
     "good_decisions_bad_probabilities",
-    "blind_temperature",  # the recommended calibrator accounts for it
     "few_rows",
 )
 ERROR = "against_chance"
+LAST = "blind_temperature"  # the recommended calibrator accounts for most of it
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,8 @@ class Decision:
     findings : what else matters, at most three. material : the share of the log loss from which a
         gain matters. rows_needed : how many rows would detect such a gain.
     action : how to fit the recommended calibrator, if the grade advises it.
+    severe : whether the probabilities are badly off, worse than the base-rate forecast, or gave
+        an outcome that happened probability 0.
     """
 
     grade: Grade
@@ -87,6 +99,7 @@ class Decision:
     material: float
     rows_needed: int | None
     action: Calibrate | None = None
+    severe: bool = False
 
     @property
     def words(self) -> str:
@@ -95,7 +108,7 @@ class Decision:
 
     @property
     def level(self) -> Level:
-        return LEVELS[self.grade]
+        return "bad" if self.severe else LEVELS[self.grade]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -116,9 +129,10 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     grade = _grade(case, needed, detected=detected)
     worst = case.groups.worst()[0] if case.groups else None
     wrong = worst is not None and worst.error.miscalibrated
-    headline = HEADLINES[grade]
+    headline, severe = HEADLINES[grade], False
     if grade == "recalibrate":
-        headline += f": {_severity(case)}"
+        severity, severe = _severity(case)
+        headline += f": {severity}"
     if grade == "cannot_tell" and case.own_fits:
         headline = OTHER_ROWS
     if grade == "use" and wrong:
@@ -131,10 +145,12 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
         apart = f"{capitalised(same.clause)}, so it does not distinguish them."
         parts = [apart, agreement_words(case), advice]
     else:
-        parts = [agreement_words(case), *_reasons(case, grade, needed)]
+        sure = grade != "cannot_tell"
+        parts = [agreement_words(case, sure=sure), *_reasons(case, grade, needed)]
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
     if wrong:  # known groups are the same groups, however found
         shown = [finding for finding in shown if finding.rule != "hidden_groups"]
+    shown.sort(key=lambda finding: (finding.level != "bad", finding.rule == LAST))
     return Decision(
         grade=grade,
         headline=f"{headline}.",
@@ -143,18 +159,26 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
         material=case.material,
         rows_needed=needed,
         action=recommended_fit(case) if grade == "recalibrate" else None,
+        severe=severe,
     )
 
 
-def _severity(case: Case) -> str:
-    """How serious the miscalibration is, by what the recommended repair gains."""
+def _severity(case: Case) -> tuple[str, bool]:
+    """How serious the miscalibration is, by what the recommended repair gains, and whether that is
+    severe."""
     repair = case.selected
     if repair is None:
-        return "the probabilities are miscalibrated"
+        return "the probabilities are miscalibrated", False
     if not math.isfinite(repair.gain):
-        return "outcomes with a predicted probability of 0 happened"
+        return "outcomes with a predicted probability of 0 happened", True
+    if _worse_than_base_rate(case):
+        return "the probabilities are worse than the base-rate forecast", True
     how = next(words for least, words in SEVERITIES if repair.gain >= least)
-    return f"the probabilities are {how} off"
+    return f"the probabilities are {how} off", how == SEVERITIES[0][1]
+
+
+def _worse_than_base_rate(case: Case) -> bool:
+    return case.estimates["log_score.normalized"].low > 1
 
 
 def _matters(finding: Finding) -> bool:
@@ -194,24 +218,35 @@ def rows_to_detect(case: Case) -> int | None:
     return math.ceil(2 * Z95**2 / gain) if 0 < gain < math.inf else None
 
 
-def agreement_words(case: Case) -> str:
-    """What the model predicts on average and what happened, with the direction of the error."""
+def agreement_words(case: Case, *, sure: bool = True) -> str:
+    """What the model predicts on average and what happened, with the direction of the error.
+
+    sure : whether the grade is. Otherwise the sentence says that only the average is known.
+    """
     risk, estimates = case.validation, case.estimates
     predicted, observed, gap = (estimates[name] for name in ("predicted", "observed", "gap"))
     first, second = rates(predicted, observed)
     if risk is not None and not case.pairs:
         how = "too high" if predicted > observed else "too low"
-        if risk.adjusted <= CLEAR:
-            return f"Probabilities {how}: {_event_words(first, second, 'but')}."
-        return _with_slope(risk, _event_words(first, second, "and"))
-    if gap.low <= 0 <= gap.high:
+        event = class_words(case.event)
+        if not off_on_average(case):
+            return _with_slope(risk, _event_words(event, first, second, "and"))
+        if sure:
+            return f"Probabilities {how}: {_event_words(event, first, second, 'but')}."
+        return (
+            f"The average probability of {event} is {how} ({first} predicted, {second} happened)."
+        )
+    if not off_on_average(case):
         return f"{capitalised(_answer_words(first, second, 'and'))}."
     how = "Overconfident" if gap > 0 else "Underconfident"
     return f"{how}: {_answer_words(first, second, 'but')}."
 
 
-def _event_words(predicted: str, observed: str, link: str) -> str:
-    return f"the model predicts {predicted} on average, {link} {observed} happened"
+def _event_words(event: str, predicted: str, observed: str, link: str) -> str:
+    return (
+        f"the model predicts {predicted} on average for {event}, {link} it happened in {observed} "
+        "of the rows"
+    )
 
 
 def _answer_words(predicted: str, observed: str, link: str) -> str:
@@ -242,7 +277,31 @@ def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
         return [f"No better than the base-rate forecast{even}: {_ratio_words(after)}."]
     if grade == "cannot_tell":
         return [_too_few_words(case, needed), *_not_better(after)]
-    return [gain_words(case)]
+    return [_base_rate_words(case, grade), gain_words(case), _hardly_better_words(case, grade)]
+
+
+def _base_rate_words(case: Case, grade: Grade) -> str:
+    """How much worse than the base-rate forecast the original outputs are."""
+    ratio = case.estimates["log_score.normalized"]
+    if grade != "recalibrate" or not (math.isfinite(ratio) and _worse_than_base_rate(case)):
+        return ""
+    always = ""
+    if case.pairs or case.validation is not None:
+        always = f", which always predicts {rates(case.estimates['observed'])[0]}"
+    return f"The log loss is {number(ratio, 2)} times that of the base-rate forecast{always}."
+
+
+def _hardly_better_words(case: Case, grade: Grade) -> str:
+    """That the advised probabilities are hardly better than the base-rate forecast, if so."""
+    after = normalised_after(case)
+    if not after >= HARDLY_BETTER:
+        return ""
+    lower = Estimate(1 - after, low=1 - after.high, high=1 - after.low)
+    start = "Even then," if grade == "recalibrate" else "But"
+    return (
+        f"{start} the probabilities are hardly better than the base-rate forecast: the log loss is "
+        f"{percent(lower)} lower ({between_shares(lower.low, lower.high)})."
+    )
 
 
 def _ratio_words(after: Estimate) -> str:
@@ -279,8 +338,8 @@ def _too_few_words(case: Case, needed: int | None) -> str:
         return few if case.too_few else ""
     rows += "" if round(case.effective_rows) == case.rows else " (effective)"
     return (
-        f"{rows} are too few to detect a gain of {share} of the log loss by recalibration: about "
-        f"{_round(needed)} are needed."
+        f"{rows} cannot show whether recalibration removes {share} of the log loss: about "
+        f"{_round(needed)} would."
     )
 
 
@@ -306,8 +365,10 @@ def gain_words(case: Case) -> str:
         )
     if not helps(repair, case.material):
         return f"Recalibration is not needed: {repair.title} {_change_words(repair.gain)}."
+    needs = recommended_fit(case).needs
+    link = f", which needs {needs} in new rows, " if needs else " "
     return (
-        f"Recalibration by {repair.title} {_change_words(repair.gain)}"
+        f"Recalibration by {repair.title}{link}{_change_words(repair.gain)}"
         f"{_accuracy_words(case, repair)}.{_left_words(case, repair)}"
     )
 
@@ -323,13 +384,18 @@ def _change_words(gain: Estimate) -> str:
 
 
 def _left_words(case: Case, repair: Repair) -> str:
-    """The difference that recalibration leaves, if it is not small."""
-    if abs(repair.predicted - repair.observed) < LEFT:
+    """The difference that recalibration leaves, if it is significant and not small."""
+    gap = repair.gap
+    if gap.low <= 0 <= gap.high or abs(gap) < LEFT:
         return ""
     first, second = rates(repair.predicted, repair.observed)
+    points = round(100 * abs(gap))
+    by = f"by {points} {'point' if points == 1 else 'points'}"
     if case.validation is not None and not case.pairs:
-        return f" After it, the model predicts {first} on average, and {second} happened."
-    return f" After it, the model predicts {first} on average and is right {second} of the time."
+        how = "high" if gap > 0 else "low"
+        return f" It is then still too {how} {by}: {first} predicted, {second} happened."
+    how = "overconfident" if gap > 0 else "underconfident"
+    return f" The model is then still {how} {by}: {first} predicted, {second} right."
 
 
 def _accuracy_words(case: Case, repair: Repair) -> str:

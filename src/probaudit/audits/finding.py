@@ -20,6 +20,7 @@ Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
 Judged = TypeVar("Judged", contravariant=True)
 CALIBRATOR_FILE, CALIBRATED_FILE = "calibrator.json", "calibrated.parquet"
+NEW_ROWS = "NEW_ROWS"  # a file that the reader does not have yet, without its suffix
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,18 @@ class Calibrate:
     method: str = "auto"
     uses: Literal["", "groups", "features"] = ""
     columns: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> str:
+        """What new rows need besides outputs, in words; "" if nothing.
+
+        >>> Calibrate(uses="groups", columns=("site", "age")).needs
+        "the columns 'site' and 'age'"
+        """
+        if self.uses == "groups" and self.columns:
+            names = " and ".join(map(repr, self.columns))
+            return f"the column{'s' if len(self.columns) > 1 else ''} {names}"
+        return f"the {self.uses}" if self.uses else ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,7 @@ class Commands:
         if isinstance(action, NameGroups):
             return f"--groups {shlex.quote(self.groups)}"
         if isinstance(action, ApplyCalibrator):
-            new = str(PurePath(self.file).with_name(f"new-{PurePath(self.file).name}"))
+            new = NEW_ROWS + PurePath(self.file).suffix
             return _line("apply", CALIBRATOR_FILE, new, *self.outputs, "-o", CALIBRATED_FILE)
         method = [] if action.method == "auto" else ["--method", action.method]
         columns = {"groups": ",".join(action.columns) or self.groups, "features": self.features}

@@ -104,16 +104,26 @@ def blind_temperature(case: Case) -> Finding | None:
         f"Temperature scaling misses a shift of the {shifted}: it leaves a log loss of "
         f"{short_number(plain.log_score)}, bias correction {short_number(corrected.log_score)}.",
         clause=f"temperature scaling misses a shift of the {shifted}",
-        advice=(
-            "Use a calibrator with a bias for each class, such as bias-corrected temperature. If "
-            "you know the class frequencies in production, correct for them "
-            "(calibrators.PriorCorrection).",
-        ),
+        advice=(_bias_advice(case),),
         numbers={
             "temperature": float(plain.log_score),
             "bias_corrected_temperature": float(corrected.log_score),
         },
     )
+
+
+def _bias_advice(case: Case) -> str:
+    """A calibrator with a bias, unless the verdict advises another than a temperature already."""
+    known = (
+        "If you know the class frequencies in production, correct for them "
+        "(calibrators.PriorCorrection)."
+    )
+    if case.pairs:
+        return "Use a calibrator with a bias, such as bias-corrected temperature."
+    if helps(case.selected, case.material):
+        return known
+    use = "Use a calibrator with a bias for each class, such as bias-corrected temperature."
+    return f"{use} {known}"
 
 
 @rule(
@@ -212,7 +222,7 @@ def _group_advice(case: Case, worst: Group) -> Advice:
     repair, again = calibrate_groups(case), "then audit the groups of other rows"
     best = case.repair_of_groups
     if best is not None and helps(best, case.material):
-        return (f"Use the recommended calibrator, {best.title}: it corrects groups; {again}.",)
+        return (f"{capitalised(best.title)} corrects groups. Apply it, {again}.",)
     if repair is None:
         columns = " and ".join(worst.population.columns)
         return (f"Give the model {columns}, {again}.",)
@@ -274,7 +284,7 @@ def _class_advice(case: Case) -> Advice:
     if raw is None or not (lower and helps(best, case.material)):
         return (see,)
     return (
-        f"Use the recommended calibrator, {best.title}: it lowers the mean error of the classes "
+        f"See which classes remain wrong after recalibration: {best.title} lowers their mean error "
         f"from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
     )
 

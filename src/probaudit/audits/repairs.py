@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 SHOWN_RANK = 5
 DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
+VISIBLE = 0.0005  # share of the log loss from which the table shows a difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,8 @@ class Repair:
     ece, topk_ece : the calibration errors of the top label, and of the event that the true class is
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
-    predicted, observed : the mean output and the rate of the judged event.
+    predicted, observed, gap : the mean output and the rate of the judged event, and their
+        difference.
     grid : the judged event on a fine grid, for diagrams.
     out_of_fold : the calibrated rows, of the selected calibrator only.
     selected : by the rule of `select_calibrator`: the simplest calibrator whose log loss is within
@@ -118,6 +120,7 @@ class Repair:
     topk_chance: float
     predicted: Estimate
     observed: Estimate
+    gap: Estimate
     selected: bool
     recommended: bool
     control: bool
@@ -161,6 +164,7 @@ class Repair:
             "topk_ece",
             "predicted",
             "observed",
+            "gap",
         )
         values |= {name: getattr(self, name).to_dict() for name in names}
         limits = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
@@ -314,7 +318,7 @@ def compare_repairs(
             name,
             selected=selected,
             best=best,
-            worse_by=worse_by,
+            worse=worse_by.low > VISIBLE * float(lowest @ trials[name].share),
             infinite_rows=trial.numbers["log_score"].infinite_rows,
         )
         repairs.append(
@@ -427,7 +431,6 @@ def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
         for name, x in agreement(event).items()
-        if name != "gap"
     }
 
 
@@ -493,7 +496,7 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
-def _comment(name: str, *, selected: str, best: str, worse_by: Estimate, infinite_rows: int) -> str:
+def _comment(name: str, *, selected: str, best: str, worse: bool, infinite_rows: int) -> str:
     """The comment on a calibrator in the report."""
     if name == CONTROL:
         return (
@@ -512,7 +515,7 @@ def _comment(name: str, *, selected: str, best: str, worse_by: Estimate, infinit
         return f"infinite log loss: in {counted(infinite_rows)} the outcome has probability 0"
     if name == best:
         return "the best log loss, but tied with a simpler one"
-    return "tied with the best" if worse_by.low <= 0 else "worse than the best"
+    return "worse than the best" if worse else "tied with the best"
 
 
 def _rank(classes: int) -> int:

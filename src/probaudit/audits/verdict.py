@@ -14,7 +14,7 @@ from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..text import p_words, percent, short_number, whole_percent
-from .case import FEW_ROWS, Case
+from .case import FEW_ROWS, Case, off_on_average
 from .finding import (
     Advice,
     ApplyCalibrator,
@@ -304,7 +304,10 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
         f"If a review costs {whole_percent(review)} of an error, acting on these probabilities "
         f"costs {more} (95% interval {whole_percent(x.low - 1)} to {whole_percent(x.high - 1)}).",
         clause=f"with reviews at {whole_percent(review)} of an error, they cost {more}",
-        advice=("Recalibrate before these probabilities decide which rows a person reviews.",),
+        advice=(
+            "Until the probabilities are repaired, "
+            + ("review every row." if reviews else "give every row the same answer."),
+        ),
         numbers=interval_numbers(x),
     )
 
@@ -346,6 +349,15 @@ def against_chance(case: Case) -> Finding | None:
             numbers=numbers,
         )
     size, event = _size(case.ece), judged_event(case)
+    if case.too_few and off_on_average(case):
+        return Finding(
+            "note",
+            f"On these rows only the average can be judged: it is clearly off, {event} has a "
+            f"calibration error of {size}, and the 95% limit if calibrated is "
+            f"{short_number(case.error_limit)}.",
+            clause="the average is clearly off",
+            numbers=numbers,
+        )
     if case.too_few:
         return Finding(
             "note",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from ..audits.finding import CALIBRATED_FILE
+from ..audits.finding import CALIBRATED_FILE, NEW_ROWS
 from ..data.predictions import Predictions
 from ..engines.row_source import RowSource
 from ..errors import InputError
@@ -71,7 +71,7 @@ def calibrate(
     save(calibrator, output)
     say(f"Cross-validated {gain}.")
     say(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
-    new = Path("new.csv") if file == DASH else file.with_name(f"new-{file.name}")
+    new = Path(NEW_ROWS + (".csv" if file == DASH else file.suffix))
     say(f"Saved to {output}. Next, apply it to new rows, such as {new}:")
     say(command_line("apply", output, new, *outputs_for_apply(context), "-o", CALIBRATED_FILE))
     if not sample.pairs:

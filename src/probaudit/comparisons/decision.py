@@ -25,11 +25,12 @@ from .gaps import (
 if TYPE_CHECKING:
     from .comparison import Comparison
 
-Grade = Literal["use", "recalibrate", "tied", "do_not_use", "cannot_tell"]
+Grade = Literal["use", "recalibrate", "tied", "tied_after", "do_not_use", "cannot_tell"]
 GRADES: dict[Grade, str] = {
     "use": "Clear choice",
     "recalibrate": "Recalibrate first",
     "tied": "Tied",
+    "tied_after": "Tied after recalibration",
     "do_not_use": "Do not use",
     "cannot_tell": "Cannot tell",
 }
@@ -37,6 +38,7 @@ LEVELS: dict[Grade, Level] = {
     "use": "good",
     "recalibrate": "warning",
     "tied": "note",
+    "tied_after": "note",
     "do_not_use": "bad",
     "cannot_tell": "warning",
 }
@@ -50,8 +52,8 @@ class Choice:
 
     headline : in the imperative. sentence : how much better the model is, what it says on average
         and what happened.
-    models : the best model, or several that are tied. compared : the model that the sentence
-        compares the best one with; None if they are tied.
+    models : the best model, or several that are tied (as they are, or after recalibration).
+        compared : the model that the sentence compares the best one with; None if they are tied.
     """
 
     grade: Grade
@@ -135,7 +137,8 @@ def _recalibrated(
 
 def _one(result: Comparison, score: str, best: str) -> Choice:
     clear = int(result.lower[score][result.names.index(best)].sum()) == len(result.names) - 1
-    headline = f"Use {best!r}" + (", and recalibrate it first" if _removable(result, best) else "")
+    removable, rivals = _removable(result, best), _as_good_after(result, best)
+    headline = f"Use {best!r}" + (", and recalibrate it first" if removable else "")
     headline += "." if clear else ": no other model is clearly better."
     other, gap = difference_to_reference(result, best, score)
     next_best = best == result.reference and len(result.names) > 2
@@ -147,8 +150,28 @@ def _one(result: Comparison, score: str, best: str) -> Choice:
     else:
         sentence = f"Its {WORDS[score]}, {value}, is "
         sentence += f"{amount(gap, result.estimates[other][score])} than {than}."
+    tied = (best, *rivals)
+    if removable and rivals:
+        either = model_names(tied, "or")
+        headline = f"Use {either} after recalibration: they are then tied."
+        sentence = f"As they are, {best!r} is best: {sentence[0].lower()}{sentence[1:]}"
+        sentence += f" {_after_words(result, tied)}"
+        return Choice("tied_after", headline, sentence, tied, score, other, clear)
     sentence += f" {_agreement(result, best)}{_next_best(result, score, best, other)}"
+    if rivals:
+        sentence += f" {_after_words(result, tied)}"
+    elif removable and _lowest_after(result) is not None:
+        value = short_number(result.estimates[best][AFTER])
+        sentence += f" It is also best after recalibration, at {value}."
     return Choice("use", headline, sentence, (best,), score, other, clear)
+
+
+def _after_words(result: Comparison, tied: tuple[str, ...]) -> str:
+    """That some models are tied after recalibration, with their log loss."""
+    values = sorted(short_number(result.estimates[name][AFTER]) for name in tied)
+    equal = values[0] == values[-1]
+    span = values[0] if equal else f"{values[0]} to {values[-1]}"
+    return f"After {METHOD}, {model_names(tied)} are tied: their log loss is {span}."
 
 
 def _next_best(result: Comparison, score: str, best: str, other: str) -> str:
@@ -228,9 +251,21 @@ def _lowest_after(result: Comparison) -> str | None:
 def _clearly_best_after(result: Comparison, best: tuple[str, ...], after: str) -> bool:
     """Whether a model is, after recalibration, clearly and materially better than the best ones
     before."""
-    lower, place = result.lower[AFTER], {name: k for k, name in enumerate(result.names)}
-    values = {name: float(result.estimates[name][AFTER]) for name in result.names}
-    return all(
-        lower[place[after], place[name]] and values[after] < (1 - MATERIAL) * values[name]
-        for name in best
-    )
+    return all(_clearly_lower_after(result, after, name) for name in best)
+
+
+def _as_good_after(result: Comparison, best: str) -> tuple[str, ...]:
+    """The other models that are, after recalibration, as good as the best one before: neither is
+    clearly and materially better than the other. None if the log loss of a model is unknown."""
+    if _lowest_after(result) is None:
+        return ()
+    rest = (name for name in result.names if name != best)
+    return tuple(name for name in rest if not _clearly_lower_after(result, best, name))
+
+
+def _clearly_lower_after(result: Comparison, first: str, second: str) -> bool:
+    """Whether the log loss of a model after recalibration is lower than that of another by a
+    material share, and the paired interval of the difference excludes 0."""
+    place = result.names.index
+    low, high = (float(result.estimates[name][AFTER]) for name in (first, second))
+    return bool(result.lower[AFTER][place(first), place(second)]) and low < (1 - MATERIAL) * high

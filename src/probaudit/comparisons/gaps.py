@@ -71,11 +71,11 @@ def identical(result: Comparison, model: str) -> bool:
     )
 
 
-def model_names(names: Sequence[str]) -> str:
-    """Names of models in a sentence."""
+def model_names(names: Sequence[str], link: str = "and") -> str:
+    """Names of models in a sentence, the last one after `link`."""
     more = len(names) - MOST_LISTED
     shown = [repr(name) for name in names[:MOST_LISTED]] + ([f"{more} more"] if more > 0 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {link} {shown[-1]}"
 
 
 def amount(gap: Estimate, base: float) -> str:

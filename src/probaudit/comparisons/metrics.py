@@ -30,12 +30,13 @@ def _by_name(*metrics: Metric) -> dict[str, Metric]:
 SCORES = _by_name(
     Metric("accuracy", "accuracy", lower=False),
     Metric("log_score", "log loss"),
+    Metric("log_score.calibrated", "log loss after recalibration"),
     Metric("brier_score", "Brier score"),
     Metric("ece", "ECE"),
     Metric("classwise_ece", "classwise ECE"),
-    Metric("mce", "MCE"),
 )
 ERRORS = _by_name(
+    Metric("mce", "MCE"),
     Metric("ace", "ACE"),
     Metric("smooth_ece", "SmoothECE"),
     Metric("top_label.ece", "top-label ECE"),
@@ -44,9 +45,9 @@ ERRORS = _by_name(
     Metric("risk_too_high", "risk too high"),
     Metric("risk_too_low", "risk too low"),
     Metric("average_calibration_error", "ACE, unweighted"),
-    Metric("entropy", "entropy", lower=None),
 )
 MORE = _by_name(
+    Metric("entropy", "entropy", lower=None),
     Metric("log_score.normalized", "relative log loss"),
     Metric("calibration_loss", "calibration loss"),
     Metric("calibration_loss.relative", "calibration loss, share"),
@@ -58,17 +59,23 @@ MOST_COLUMNS = 6  # of a table
 METRICS = SCORES | ERRORS | MORE
 LABELS = {name: metric.label for name, metric in METRICS.items()}
 # the table for a paper, and the differences of the forest plot
-PUBLISHED = (*SCORES, "ace", "smooth_ece")
+PUBLISHED = (
+    *(name for name in SCORES if name != "log_score.calibrated"),
+    "mce",
+    "ace",
+    "smooth_ece",
+)
 MAIN = ("log_score", "brier_score", "ece", "accuracy")
 DIFFERENCES = (
     "log_score",
+    "log_score.calibrated",
     "brier_score",
     "cost_risk",
     "accuracy",
     "ece",
     "classwise_ece",
-    "mce",
     *ERRORS,
+    "entropy",
     "calibration_loss",
     "sharpness_gap",
 )
@@ -79,7 +86,7 @@ def tables(known: Collection[str]) -> tuple[dict[str, Metric], ...]:
     with their causes. The table of scores has the first errors too, if there is room.
 
     >>> [list(table) for table in tables({"accuracy", "ece", "ace", "entropy"})]
-    [['accuracy', 'ece', 'ace', 'entropy'], [], []]
+    [['accuracy', 'ece', 'ace'], [], ['entropy']]
     """
     scores, errors, more = (
         {name: metric for name, metric in part.items() if name in known}

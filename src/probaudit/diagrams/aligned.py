@@ -24,7 +24,7 @@ def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[P
     across = min(ACROSS, len(each))
     panels = (
         one.panel(
-            title=f"{short_name(name)}: {number(one.error)}",
+            title=f"{short_name(name)}, error {number(one.error, 3)}",
             x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
             y="" if k % across else "observed",
         )
@@ -88,7 +88,7 @@ class AlignedReliability(Diagram):
             f"{name} {number(one.error)} (expected if calibrated {number(one.null_mean)})"
             for name, one in errors
         )
-        caption = "The number beside each name is its calibration error "
+        caption = "The error beside each name is its calibration error "
         caption += f"({self.each[0].bins}, {self.each[0].n:,} rows)."
         description = f"Reliability diagrams of {self.event}, with calibration errors: {listed}."
         columns = min(ACROSS, len(self.each))

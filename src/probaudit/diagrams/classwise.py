@@ -15,7 +15,7 @@ from ..choices.distances import L1
 from ..choices.lenses import Classwise
 from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
-from ..text import number
+from ..text import class_words, number
 from .aligned import ACROSS, ECE_BINS, aligned_panels
 from .bins import Bins, partition_of
 from .diagram import SHARE, Diagram, stacked
@@ -78,7 +78,7 @@ class ClasswiseReliability(Diagram):
         which = (
             f"the {shown} {self.order} of {self.of:,}" if shown < self.of else f"{self.order} first"
         )
-        caption = "The number beside each name is its calibration error "
+        caption = "The error beside each name is its calibration error "
         caption += f"({self.each[0].bins}, {self.each[0].n:,} rows)."
         worst = max(zip(self.classes, self.each, strict=True), key=lambda pair: pair[1].error)
         description = (
@@ -86,7 +86,7 @@ class ClasswiseReliability(Diagram):
             f" calibration error, {number(worst[1].error)}"
             f" (expected if calibrated {number(worst[1].null_mean)})."
         )
-        panels = aligned_panels(self.classes, self.each)
+        panels = aligned_panels([class_words(name) for name in self.classes], self.each)
         return Picture(
             panels,
             f"Reliability of classes, {which}",

@@ -25,7 +25,7 @@ OBSERVED = {  # names of the marks of observed rates
     "agrees": "observed, with 95% interval",
     "over": "observed, predicted too high",
     "under": "observed, predicted too low",
-    "mixed": "observed, misjudged",
+    "mixed": "observed, wrong in part of the range",
 }
 
 

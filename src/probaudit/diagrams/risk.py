@@ -127,14 +127,12 @@ class RiskCurves(Diagram):
     def picture(self) -> Picture:
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
-        marks: list[Mark] = [
-            Line(x, drawn[-1], dashed=True, role="reference", name="same decision")
-        ]
+        marks: list[Mark] = [Line(x, drawn[-1], dashed=True, role="reference", name=SAME)]
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
             role = ROLES.get(name, f"series {k}")
-            label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
+            label = name + (f" (log loss {score:.2f})" if np.isfinite(score) else "")
             marks.append(
                 Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
             )

@@ -61,12 +61,14 @@ SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
 DEBIASED = "95% interval, debiased"
 CORRECTED = "p, corrected"
+NO_DIAGRAM = "No reliability diagram and no decisions: all rows have the same probability"
 TIPS = {
     DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
     summary.ECE: "expected calibration error: the mean distance between predicted and observed "
     "rates over 15 bins of equal width",
     summary.RELATIVE: "the log loss divided by that of the base-rate forecast, which predicts the "
     "class frequencies for every row; below 1 is better",
+    summary.EXPECTED: "the mean error of a calibrated model with the same outputs on as many rows",
     "if calibrated": "the mean error of a calibrated model with the same outputs on as many rows",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
     "p": "of this test alone, not corrected for the others",
@@ -81,7 +83,7 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         _next_steps,
         where_the_loss_goes,
         _reliability,
-        decision_section,
+        _decisions,
         _groups,
         _classes,
         _repairs,
@@ -146,7 +148,15 @@ def _summary(audit: Audit) -> Section:
         columns = Columns(
             [Figure("before-after", {(): diagram}, large=True)], [*bars, table, *steps]
         )
-    return Section("summary", "Summary", [columns if columns.left else table], headed=False)
+    blocks: list[Block | Columns] = [columns if columns.left else table]
+    if is_constant(audit):
+        blocks.append(Words(f"{NO_DIAGRAM}."))
+    return Section("summary", "Summary", blocks, headed=False)
+
+
+def _decisions(audit: Audit) -> Section | None:
+    """None for a constant, by which all rows are treated alike."""
+    return None if is_constant(audit) else decision_section(audit)
 
 
 def _steps(audit: Audit) -> list[Block]:
@@ -155,18 +165,19 @@ def _steps(audit: Audit) -> list[Block]:
     if not fit:
         return []
     both = map(summary.in_lines, (fit, summary.next_command(audit, audit.spelling)))
-    return [CommandLine("\n".join(both), "Do this: fit, then apply to new rows")]
+    action = audit.decision.action
+    needs = f" (they need {action.needs})" if action is not None and action.needs else ""
+    return [CommandLine("\n".join(both), f"Do this: fit, then apply to new rows{needs}")]
 
 
 def _summary_table(audit: Audit) -> Table:
     names = summary.headers(audit)
-    rows = [summary.cells(row, len(names)) for row in summary.rows(audit)]
-    tips = TIPS | {row[0]: TIPS[summary.ECE] for row in rows if row[0].startswith(summary.ECE)}
+    rows = [summary.cells(row, names) for row in summary.rows(audit)]
     sampled = summary.sample_words(audit)
     after = summary.repaired(audit) is not None
     caption = "Before and after recalibration" if after else "Key numbers"
     caption += f" ({sampled})" if sampled else ""
-    return Table(caption, names, rows, tips=tips)
+    return Table(caption, names, rows, tips=TIPS)
 
 
 def _next_steps(audit: Audit) -> Section | None:
@@ -415,7 +426,7 @@ def _repairs(audit: Audit) -> Section | None:
     if any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (
             " A calibrator is worse than the best if the 95% interval of the paired difference in "
-            "log loss is above 0, and tied if it includes 0."
+            "log loss is above 0.05% of it, and tied if not."
         )
     tips = {one.title: one.gloss for one in ordered}
     table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
@@ -423,7 +434,8 @@ def _repairs(audit: Audit) -> Section | None:
     lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
     gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
-    figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
+    alike = gains is None or is_constant(audit)
+    figures = [] if alike or gains is None else [Figure("repair-gains", {(): gains}, large=True)]
     return Section("repairs", "Repairs", [*figures, table], lead)
 
 
@@ -456,7 +468,7 @@ def _missing(audit: Audit) -> list[str]:
     """What the page does not have, and why."""
     found = []
     if is_constant(audit):
-        found.append("No reliability diagram: all rows have the same probability.")
+        found.append(f"{NO_DIAGRAM}.")
     if audit.budget is None:
         given = audit.evidence.sample.features is not None
         why = "nothing is lost, or all rows are in one cluster" if given else "no features given"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEADERS = ("", "loss", "95% interval", "share")
 SHORT = {
     NAMES["removed"]: "removable",
-    NAMES["left"]: "error left",
+    NAMES["left"]: "remaining error",
     NAMES["grouping"]: "hidden groups",
     NAMES["rest"]: "the rest",
 }

@@ -111,8 +111,7 @@ def _model_table(found: Comparison, known: dict[str, Metric], caption: str) -> l
     shown = ModelTable.of(found, known)
     if not shown.metrics:
         return []
-    best = min(found.ranks[found.score].values())
-    marked = [k for k, m in enumerate(found.names) if found.ranks[found.score][m] == best]
+    marked = [k for k, m in enumerate(found.names) if m in found.decision.models]
     rows = [
         [model, rank(found, model), *map(_marked, cells)]
         for model, cells in zip(shown.models, shown.cells, strict=True)

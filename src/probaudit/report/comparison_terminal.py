@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
 BEST = "*"
-FIRST = ("accuracy", "log_score", "brier_score", "ece", "classwise_ece")  # on the first screen
+# on the first screen
+FIRST = ("accuracy", "log_score", "log_score.calibrated", "brier_score", "ece", "classwise_ece")
 # The page shows all differences, the terminal leaves some errors out.
 ONLY_ON_PAGE = ("ace", "top_label.ece", "mce", "average_calibration_error", "entropy")
 # titles that are too long for a column of numbers
@@ -50,6 +51,7 @@ def scores_of(found: Comparison) -> list[str]:
     words.append(f"{above}, {below}: the parts of the ECE from bins above and below the rate")
     if any("calibration_loss" in parts for parts in found.estimates.values()):
         words.append(f"calibration loss: what {METHOD} removes of the log loss, out of fold")
+        words.append(f"log loss after recalibration: after {METHOD}, out of fold")
     if found.budgets:
         score = next(iter(found.budgets.values())).score_words(pairs=is_pairs(found))
         words.append(f"grouping: the least that hidden groups cost of the {score}")

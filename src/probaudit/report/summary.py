@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..audits.finding import ApplyCalibrator, Spelling
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
     from ..audits.repairs import Repair
 
 ECE = "ECE, 15 bins"
-RELATIVE = "log loss (base-rate forecast = 1)"
+RELATIVE = "log loss (base rate = 1)"
+EXPECTED = "expected if calibrated"
+FEW_ROWS = 500  # below, the summary shows the interval of the log loss
 
 
 class SummaryRow(NamedTuple):
-    """A number before and after recalibration; "" if there is none."""
+    """A number before and after recalibration, and as expected of a calibrated model; "" if there
+    is none."""
 
     name: str
     before: str
     after: str = ""
+    expected: str = ""
 
 
 def repaired(audit: Audit) -> Repair | None:
@@ -40,7 +45,9 @@ def one_tried(audit: Audit) -> bool:
 
 def headers(audit: Audit) -> tuple[str, ...]:
     """The headers of the summary table."""
-    return ("", "original") if repaired(audit) is None else ("", "original", "recalibrated")
+    after = () if repaired(audit) is None else ("recalibrated",)
+    expected = (EXPECTED,) if math.isfinite(audit.errors[0].null_mean) else ()
+    return ("", "original", *after, *expected)
 
 
 def rows(audit: Audit) -> list[SummaryRow]:
@@ -61,17 +68,13 @@ def rows(audit: Audit) -> list[SummaryRow]:
     if event:
         after = "" if best is None else percent(best.accuracy)
         found.append(SummaryRow("accuracy", percent(audit["accuracy"]), after))
-    expected = f" ({short(ece.null_mean)} if calibrated)" if math.isfinite(ece.null_mean) else ""
-    found.append(
-        SummaryRow(f"{ECE}{expected}", short(ece.estimate), "" if best is None else short(best.ece))
-    )
-    found.append(
-        SummaryRow(
-            RELATIVE,
-            short(audit["log_score.normalized"]),
-            "" if best is None else short(best.normalized),
-        )
-    )
+    after = "" if best is None else short(best.ece)
+    expected = short(ece.null_mean) if math.isfinite(ece.null_mean) else ""
+    found.append(SummaryRow(ECE, short(ece.estimate), after, expected))
+    loss = audit["log_score.normalized"]
+    span = f" ({short(loss.low)} to {short(loss.high)})" if audit.summary.rows < FEW_ROWS else ""
+    before = short(loss) + (span if math.isfinite(loss.low) else "")
+    found.append(SummaryRow(RELATIVE, before, "" if best is None else short(best.normalized)))
     return found
 
 
@@ -87,9 +90,10 @@ def short(x: float) -> str:
     return MISSING if math.isnan(x) else number(x, 3)
 
 
-def cells(row: SummaryRow, width: int) -> tuple[str, ...]:
-    """The cells of a row, for a table with or without the column of recalibrated numbers."""
-    return row[:width]
+def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:
+    """The cells of a row under these headers."""
+    known = {"": row.name, "original": row.before, "recalibrated": row.after}
+    return tuple((known | {EXPECTED: row.expected})[header] for header in headers)
 
 
 def scale_words(score: str) -> str:
@@ -164,7 +168,7 @@ def as_markdown(audit: Audit, title: str, facts: str, spell: Spelling) -> str:
         "",
         f"| {' | '.join(names)} |",
         f"|{'---|' * len(names)}",
-        *(f"| {' | '.join(cells(row, len(names)))} |" for row in rows(audit)),
+        *(f"| {' | '.join(cells(row, names))} |" for row in rows(audit)),
         "",
         *(f"- {finding.text}" for finding in audit.decision.findings),
     ]

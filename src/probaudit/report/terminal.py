@@ -206,7 +206,7 @@ def summary_table(audit: Audit) -> Table:
     names = summary.headers(audit)
     table = NumberTable(*names)
     for row in summary.rows(audit):
-        table.add_row(*summary.cells(row, len(names)))
+        table.add_row(*summary.cells(row, names))
     return table
 
 

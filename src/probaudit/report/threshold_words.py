@@ -15,7 +15,7 @@ from ..scoring.operating_points import OperatingPoints
 from ..text import MISSING, capitalised, percent, significant, whole_percent
 
 RARE = 0.01  # event rate below which numbers are of 100,000 rows
-RELATIVE = "share of the cost without probabilities"
+RELATIVE = "% of the cheapest decision for all rows"
 COST_OF_ACTING, COST_OF_ANSWERING = "cost of errors", "cost of errors and reviews"
 LEAST_CHANGE = 0.005  # of the cost, below which it counts as the same
 
@@ -78,10 +78,14 @@ class Threshold(ABC):
         """The better of the two decisions that treat all rows alike, and its cost."""
 
     def words(self, k: int) -> str:
-        """The conclusion: how recalibration changes the cost, and whether the probabilities are
-        worth more than the same decision for all rows."""
+        """The conclusion: the cheapest option first, how recalibration changes the cost, and
+        whether the probabilities are worth more than the same decision for all rows."""
         *before, last = self.points.values()
         cost = self.cost(last, k)
+        decision, constant = self.constant(last, k)
+        start = self.cost(before[0], k) if before else cost
+        if constant > 0 and min(cost, start) > (1 + LEAST_CHANGE) * constant:
+            return self._constant_is_cheapest(decision, constant, start, cost)
         text = f"{self.rows(cost):,} per {self.per:,} rows"
         if not before:
             text = f"The cost is {text}"
@@ -95,6 +99,17 @@ class Threshold(ABC):
                 share = f" by {whole_percent(abs(change) / start)}," if start > 0 else ""
                 text = f"Recalibrating {how} the cost{share} from {self.rows(start):,} to {text}"
         return f"{text}{self._against_constant(last, k)}"
+
+    def _constant_is_cheapest(
+        self, decision: str, constant: float, start: float, cost: float
+    ) -> str:
+        """The conclusion if the same decision for all rows costs least."""
+        rows = f"{self.rows(constant):,} per {self.per:,} rows"
+        more = f"{self.rows(start):,} ({whole_percent(start / constant - 1)} more)"
+        if self.rows(cost) != self.rows(start):
+            after = f"{self.rows(cost):,} ({whole_percent(cost / constant - 1)} more)"
+            more += f", and recalibrated {after}"
+        return f"{capitalised(decision)} is cheapest: {rows}. These probabilities cost {more}."
 
     def _against_constant(self, one: OperatingPoints, k: int) -> str:
         """The cost compared with that of the same decision for all rows."""
