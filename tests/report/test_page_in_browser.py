@@ -53,6 +53,7 @@ def sample() -> Page:
             "recalibrated, 1.62",
             [Segment(0.02, "0.02 hidden groups", "grouping"), Segment(1.6, "1.60", "calibration")],
         ),
+        LossBar("broken, 4.00", [Segment(4, "4.00", "rest"), Segment(0.01, "0.01", "null")]),
     ]
     rows = [("ECE", "1,821", "−0.5", 'a "b", c'), ("=1+1", "2", "3", "")]
     headers = ("name", "rows", "difference", "words")
@@ -316,8 +317,9 @@ def test_bars_have_their_labels_inside_or_beside(opened):
     assert not bars.nth(0).locator("li").is_visible()
     assert bars.nth(1).locator("text.fits").all_text_contents() == ["1.60"]
     assert bars.nth(1).locator("li").first.is_visible()
-    assert opened.page.locator(".bar svg.end").count() == 1
-    assert "clipped" in bars.nth(1).inner_text()
+    assert opened.page.locator(".bar svg.break").count() == 1
+    assert "longer than drawn" in bars.nth(2).inner_text()
+    assert "below 1%: 0.01" in bars.nth(2).inner_text()
 
 
 def test_names_are_explained_by_mouse_and_by_keyboard(opened):

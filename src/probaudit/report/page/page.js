@@ -416,8 +416,10 @@
   const arrange = () => {
     every(".bar").forEach((bar) => {
       const labels = every("li", bar);
-      every("text", bar).forEach((text, i) => {
-        const fits = text.getComputedTextLength() + 11 <= text.parentNode.getBoundingClientRect().width;
+      every("rect + text", bar).forEach((text, i) => {
+        const part = text.parentNode;
+        const width = printing ? (300 * parseFloat(part.getAttribute("width"))) / 100 : part.getBoundingClientRect().width;
+        const fits = text.getComputedTextLength() + 11 <= width;
         text.classList.toggle("fits", fits);
         labels[i].classList.toggle("fits", fits);
       });
@@ -497,12 +499,17 @@
     printing = true;
     opened = every(".fold:not([open])");
     opened.forEach((fold) => (fold.open = true));
+    arrange();
     redraw(onPaper);
   });
   addEventListener("afterprint", () => {
     opened.forEach((fold) => (fold.open = false));
     printing = false;
-    setTimeout(() => redraw(() => undefined)); // the layout is still that of the paper
+    // the layout is still that of the paper
+    setTimeout(() => {
+      arrange();
+      redraw(() => undefined);
+    });
   });
   document.getElementById("print").addEventListener("click", () => window.print());
   document.getElementById("theme").addEventListener("click", () => {
