@@ -400,7 +400,7 @@ def _adaptive(part: Any, key: str = "", prefix: str = "mark") -> Any:
         return [_adaptive(entry, key) for entry in part]
     if key == "fill" and part == PAPER:
         return "var(--paper)"
-    known = key in ("color", "range") and part in PALETTE
+    known = key in ("color", "range", "stroke") and part in PALETTE
     return f"var({_variable(part, prefix)})" if known else part
 
 
