@@ -214,7 +214,9 @@ def test_a_bar_beyond_three_is_broken():
     long = LossBar("long", [Segment(2, "a", "rest"), Segment(2, "b", "calibration")])
     bars = LossBars("", [long])
     assert long.broken
-    assert sum(width for _, _, width in long.places(bars.end)) == pytest.approx(100 / 1.03, abs=0.01)
+    assert sum(width for _, _, width in long.places(bars.end)) == pytest.approx(
+        100 / 1.03, abs=0.01
+    )
 
 
 def test_segments_below_one_percent_are_listed_not_drawn():

@@ -56,12 +56,15 @@
     (part.layer || part.concat || []).forEach(unpack);
   };
 
+  const outer = (count, columns) => ({ x: (k) => k + columns >= count, y: (k) => k % columns === 0 });
+
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
   // a narrow screen. Each category is a line in px high, given the number of them.
   const fitted = (spec, room, large, line = () => 26) => {
     const found = structuredClone(spec);
     unpack(found);
     const panels = found.concat || [found];
+    const even = panels.every((panel) => panel.height === panel.width);
     const most = Math.max(1, Math.floor(room / 165)); // columns
     const four = panels.length === 4 && found.columns === 3; // 4 or 2 beside each other, not 3 and 1
     const columns = !found.concat ? 1 : Math.min(most, !four ? found.columns : most < 4 ? 2 : 4);
@@ -104,6 +107,14 @@
       });
     });
     if (found.concat) found.columns = columns;
+    // squares have the same axes: titles only at the left and at the bottom
+    if (columns > 1 && even) {
+      Object.entries(outer(panels.length, columns)).forEach(([side, isOuter]) => {
+        const titles = panels.map((panel) => panel.encoding[side].axis.title).filter(Boolean);
+        if (new Set(titles.map(String)).size !== 1) return;
+        panels.forEach((panel, k) => (panel.encoding[side].axis.title = isOuter(k) ? titles[0] : null));
+      });
+    }
     return found;
   };
 
