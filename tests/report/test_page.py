@@ -297,3 +297,8 @@ def test_runs_of_blocks_that_fit_half_of_a_printed_page():
         (True, pair),
         (False, blocks[5:]),
     ]
+
+
+def test_a_heading_tells_two_figures_of_one_diagram_apart():
+    plain, headed = (Figure("curve", {(): Curve("a")}, heading=h).first for h in ("", "Detail"))
+    assert headed.title == f"Detail: {plain.title[0].lower()}{plain.title[1:]}"

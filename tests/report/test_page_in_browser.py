@@ -430,3 +430,23 @@ def test_marks_stand_out_from_the_paper(browser, path, scheme):
     labels = [(Segment(1, "", role).on_dark, Segment(1, "", role).fill) for role in COLOUR_OF]
     pairs = [(fill, "var(--on-dark)" if white else "#000000") for white, fill in labels]
     assert min(contrasts(opened, pairs)) >= 4.5
+
+
+def test_the_conclusion_of_a_row_stands_second_on_a_narrow_screen(browser, tmp_path):
+    words = ["calibrator", *(f"column {k}" for k in range(8)), "verdict"]
+    table = Table("Repairs", words, [words], words=(0, 9))
+    path = tmp_path / "verdicts.html"
+    path.write_text(as_html(Page("verdicts", "", "", "note", [Section("a", "A", [table])])))
+    phone = Opened(browser, path, viewport=PHONE)
+    names = phone.page.locator("table").first.locator("thead th")
+    assert names.all_text_contents()[:2] == ["calibrator", "verdict"]
+    phone.page.set_viewport_size({"width": 1600, "height": 900})
+    sync_api.expect(names.last).to_have_text("verdict")
+    phone.page.context.close()
+
+
+def test_the_verdict_stands_above_the_buttons_on_a_phone(browser, path):
+    phone = Opened(browser, path, viewport=PHONE)
+    tops = [phone.page.locator(f"header {of}").first.bounding_box()["y"] for of in ("h2", ".tools")]
+    assert tops[0] < tops[1]
+    phone.page.context.close()

@@ -105,6 +105,7 @@ class Figure:
     the page; if it is square, its caption stands beside it. With `direct`, curves are labelled
     beside them, where there is room.
 
+    heading : before the titles of the diagrams, where another figure has the same titles.
     opens : the figure that a click on a category of this one opens; the options of its first
         control are these categories.
     marker : the x of a vertical line, which a slider moves.
@@ -115,6 +116,7 @@ class Figure:
     variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
     controls: Sequence[Control] = ()
     large: bool = False
+    heading: str = ""
     opens: str = ""
     direct: bool = False
     marker: float | None = None
@@ -128,7 +130,7 @@ class Figure:
         ]
         return {
             ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
-                diagram, direct=self.direct, marker=self.marker
+                diagram, direct=self.direct, marker=self.marker, heading=self.heading
             )
             for choice, diagram in self.variants.items()
         }
@@ -163,7 +165,14 @@ class Variant:
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, diagram: Diagram, *, direct: bool = False, marker: float | None = None) -> Variant:
+    def of(
+        cls,
+        diagram: Diagram,
+        *,
+        direct: bool = False,
+        marker: float | None = None,
+        heading: str = "",
+    ) -> Variant:
         from ...diagrams.direct_labels import directly_labelled
         from ...diagrams.vega_drawer import spec, with_marker
 
@@ -178,7 +187,12 @@ class Variant:
         if marker is not None:
             drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
         shown = shown_columns(name for name in columns if name not in diagram.in_files)
-        return cls(picture.title, caption, picture.description, columns, shown, _adaptive(drawn))
+        title = (
+            f"{heading}: {picture.title[:1].lower()}{picture.title[1:]}"
+            if heading
+            else picture.title
+        )
+        return cls(title, caption, picture.description, columns, shown, _adaptive(drawn))
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
