@@ -23,7 +23,7 @@ WIDEST_NAME = 230  # px, of a category
 LETTER = 6.2  # px, average character of a label
 MARGIN = 10  # px, right of a panel, before a label
 LINE = 26  # px, height of a category
-LARGEST_POINT, SMALLEST_POINT, POINT = 300, 60, 64  # px^2
+LARGEST_POINT, SMALLEST_POINT, POINT = 300, 81, 81  # px^2
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 

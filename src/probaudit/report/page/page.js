@@ -103,6 +103,7 @@
         if (axis.tickCount) axis.tickCount = Math.max(side === "x" ? 3 : 2, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
+      if (panel.title && printing) panel.title.fontSize = 11;
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width + after, 120) / letter);
       panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
         if (!named?.legend) return;
