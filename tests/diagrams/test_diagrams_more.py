@@ -12,10 +12,12 @@ import pytest
 
 import probaudit as pb
 from probaudit import diagrams
+from probaudit.calibration.views import diagram_grids
 from probaudit.calibrators import GroupCalibration
+from probaudit.diagrams.before_after import BeforeAfter
 from probaudit.diagrams.decisions import decision_intervals
 from probaudit.diagrams.label_nulls import draw_labels
-from probaudit.diagrams.picture import Bars, Line, Panel, Points, Rule, Text
+from probaudit.diagrams.picture import Band, Bars, Line, Panel, Points, Rule, Text
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.memory import summary
 from probaudit.simulate import gaussian_posteriors, neural_outputs
@@ -860,3 +862,44 @@ def test_risk_curves_are_drawn_over_probabilities(binary):
     panel = found.picture().panels[0]
     assert (panel.x.low, panel.x.high, panel.x.percent) == (0.0, 1.0, True)
     assert found.names == ("original", "recalibrated")
+
+
+def test_a_curve_of_errors_starts_at_ten_answered_rows(binary):
+    found = diagrams.risk_coverage_diagram(binary.y[:60], binary.mcs[:60])
+    (panel,) = found.picture().panels
+    (curve,) = (mark for mark in panel.marks if isinstance(mark, Line) and not mark.dashed)
+    assert curve.x[0] == pytest.approx(0.17)
+    assert found.columns()["coverage"][0] == pytest.approx(0.01)
+
+
+def test_two_curves_have_intervals_and_three_have_none(binary):
+    for others, bands in (({"a": binary.cal}, 2), ({"a": binary.cal, "b": binary.cal}, 0)):
+        for draw in (diagrams.risk_coverage_diagram, diagrams.decision_curve_diagram):
+            (panel,) = draw(binary.y, binary.mcs, others=others).picture().panels
+            assert sum(isinstance(mark, Band) for mark in panel.marks) == bands
+
+
+@pytest.mark.parametrize(("n", "named"), [(1000, True), (12, False)])
+def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
+    p, y = np.full(n, 0.55), np.arange(n) % 3 == 0
+    rows = pb.Predictions(y.astype(int), np.column_stack([1 - p, p]))
+    (grid,) = diagram_grids(rows, pb.Binary())
+    caption = BeforeAfter.of_grids(grid, None, event="class 1").picture().caption
+    assert ("at 55%, 33% happen" in caption) == named
+
+
+def test_ranges_and_intervals_have_an_outline_that_is_seen(binary):
+    layers = json.dumps(diagrams.reliability_diagram(binary.y, binary.mcs).to_vega_lite())
+    assert '"stroke": "#808080"' in layers
+
+
+def test_lenses_are_dot_plots_with_names_in_words(world):
+    models = {"original": world.mcs, "calibrated": world.cal}
+    lenses = {"top 2": pb.TopK(2), "full": pb.Full()}
+    found = pb.lens_table(models, world.y, lenses=lenses, resamples=5).picture()
+    titles = [panel.title for panel in found.panels]
+    assert titles == ["true class among the 2 most probable", "all classes together"]
+    for panel in found.panels:
+        dots = [mark for mark in panel.marks if isinstance(mark, Points)]
+        assert [mark.role for mark in dots] == ["series 0", "series 1"]
+        assert len([mark for mark in panel.marks if isinstance(mark, Text)]) == 2

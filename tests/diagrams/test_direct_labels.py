@@ -75,7 +75,7 @@ def test_steep_curves_that_coincide_have_no_labels_at_their_sides():
 def test_the_caption_names_a_band():
     band = Band(X, 0 * X, 0 * X + 0.3, name="95% interval")
     found = directly_labelled(picture(band, Line(X, 0 * X + 0.15, name="curve")))
-    assert found.caption == "Caption. Band: 95% interval."
+    assert found.caption == "Caption. The band is the 95% interval."
     assert found.panels[0].marks[0].name == ""
 
 

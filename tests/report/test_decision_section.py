@@ -118,3 +118,12 @@ def test_the_markup_has_no_inline_style():
     assert "style=" not in markup
     assert 'type="range"' in markup
     assert markup.count("<tr") == 3 + 1 + 4  # heads, the chosen threshold, a few thresholds
+
+
+def test_few_rows_have_few_thresholds():
+    y, p = rows(n=60)
+    _, figures = section(pb.audit(y, p, repair=False, event=1))
+    for name in ("risk", "net-benefit"):
+        (diagram,) = figures[name].variants.values()
+        drawn = np.unique(diagram.columns()["threshold"])
+        assert drawn == pytest.approx(np.arange(5, 100, 5) / 100)

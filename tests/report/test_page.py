@@ -199,15 +199,31 @@ def test_figures_in_columns_are_drawn():
     assert set(json.loads(data)["figures"]) == {"curve", "inner"}
 
 
-def test_a_bar_above_the_base_rate_is_clipped():
-    short = LossBar("short", [Segment(0.5, "a", "rest"), Segment(0.25, "b", "calibration")])
-    assert not short.clipped
-    assert [(left, width) for _, left, width in short.drawn()] == [(0, 48.5), (48.5, 24.25)]
-    long = LossBar(
-        "long", [*short.segments, Segment(0.5, "c", "grouping"), Segment(1, "d", "rest")]
+def test_bars_share_a_scale_on_which_the_longest_fits():
+    parts = [Segment(0.5, "a", "rest"), Segment(0.25, "b", "calibration")]
+    short, long = LossBar("short", parts), LossBar("long", [*parts, Segment(0.5, "c", "grouping")])
+    assert LossBars("", [short]).base_rate == pytest.approx(100 / 1.03, abs=1e-3)
+    bars = LossBars("", [short, long])
+    assert bars.end == pytest.approx(1.25 * 1.03)
+    widths = [width for _, _, width in long.places(bars.end)]
+    assert widths == pytest.approx([50 / bars.end, 25 / bars.end, 50 / bars.end], abs=1e-3)
+    assert not long.broken
+
+
+def test_a_bar_beyond_three_is_broken():
+    long = LossBar("long", [Segment(2, "a", "rest"), Segment(2, "b", "calibration")])
+    bars = LossBars("", [long])
+    assert long.broken
+    assert sum(width for _, _, width in long.places(bars.end)) == pytest.approx(
+        100 / 1.03, abs=0.01
     )
-    assert long.clipped
-    assert [(left, width) for _, left, width in long.drawn()][2:] == [(72.75, 27.25), (100, 0)]
+
+
+def test_segments_below_one_percent_are_listed_not_drawn():
+    parts = [Segment(0.5, "a", "rest"), Segment(0.004, "b", "grouping"), Segment(0, "c", "null")]
+    bar = LossBar("bar", parts)
+    assert [part.words for part in bar.drawn] == ["a"]
+    assert bar.small == "b, c"
 
 
 def test_every_colour_of_the_diagrams_adapts_to_the_theme():
@@ -281,3 +297,8 @@ def test_runs_of_blocks_that_fit_half_of_a_printed_page():
         (True, pair),
         (False, blocks[5:]),
     ]
+
+
+def test_a_heading_tells_two_figures_of_one_diagram_apart():
+    plain, headed = (Figure("curve", {(): Curve("a")}, heading=h).first for h in ("", "Detail"))
+    assert headed.title == f"Detail: {plain.title[0].lower()}{plain.title[1:]}"

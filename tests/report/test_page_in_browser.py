@@ -53,6 +53,7 @@ def sample() -> Page:
             "recalibrated, 1.62",
             [Segment(0.02, "0.02 hidden groups", "grouping"), Segment(1.6, "1.60", "calibration")],
         ),
+        LossBar("broken, 4.00", [Segment(4, "4.00", "rest"), Segment(0.01, "0.01", "null")]),
     ]
     rows = [("ECE", "1,821", "−0.5", 'a "b", c'), ("=1+1", "2", "3", "")]
     headers = ("name", "rows", "difference", "words")
@@ -316,8 +317,9 @@ def test_bars_have_their_labels_inside_or_beside(opened):
     assert not bars.nth(0).locator("li").is_visible()
     assert bars.nth(1).locator("text.fits").all_text_contents() == ["1.60"]
     assert bars.nth(1).locator("li").first.is_visible()
-    assert opened.page.locator(".bar svg.end").count() == 1
-    assert "clipped" in bars.nth(1).inner_text()
+    assert opened.page.locator(".bar svg.break").count() == 1
+    assert "longer than drawn" in bars.nth(2).inner_text()
+    assert "below 1%: 0.01" in bars.nth(2).inner_text()
 
 
 def test_names_are_explained_by_mouse_and_by_keyboard(opened):
@@ -428,3 +430,23 @@ def test_marks_stand_out_from_the_paper(browser, path, scheme):
     labels = [(Segment(1, "", role).on_dark, Segment(1, "", role).fill) for role in COLOUR_OF]
     pairs = [(fill, "var(--on-dark)" if white else "#000000") for white, fill in labels]
     assert min(contrasts(opened, pairs)) >= 4.5
+
+
+def test_the_conclusion_of_a_row_stands_second_on_a_narrow_screen(browser, tmp_path):
+    words = ["calibrator", *(f"column {k}" for k in range(8)), "verdict"]
+    table = Table("Repairs", words, [words], words=(0, 9))
+    path = tmp_path / "verdicts.html"
+    path.write_text(as_html(Page("verdicts", "", "", "note", [Section("a", "A", [table])])))
+    phone = Opened(browser, path, viewport=PHONE)
+    names = phone.page.locator("table").first.locator("thead th")
+    assert names.all_text_contents()[:2] == ["calibrator", "verdict"]
+    phone.page.set_viewport_size({"width": 1600, "height": 900})
+    sync_api.expect(names.last).to_have_text("verdict")
+    phone.page.context.close()
+
+
+def test_the_verdict_stands_above_the_buttons_on_a_phone(browser, path):
+    phone = Opened(browser, path, viewport=PHONE)
+    tops = [phone.page.locator(f"header {of}").first.bounding_box()["y"] for of in ("h2", ".tools")]
+    assert tops[0] < tops[1]
+    phone.page.context.close()

@@ -97,7 +97,7 @@ class BeforeAfter(Diagram):
                 )
             )
         panel = Panel(
-            (*marks, *self._labels()),
+            (*marks, *self._labels(*self._worst)),
             Axis("predicted probability", 0, 1, percent=True),
             Axis("observed", 0, 1, percent=True),
             square=True,
@@ -106,32 +106,43 @@ class BeforeAfter(Diagram):
         caption = (
             f"{self.bins} bins of equal width, with 95% intervals. Larger points have more rows."
         )
-        caption += left if self.left_out else ""
+        caption += (left if self.left_out else "") + self._callout()
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
-    def _labels(self) -> list[Mark]:
-        """The names of the two curves, and the bin of the original outputs with the largest gap,
-        of those that have at least 2% of the rows. They stand in the corner on the other side of
-        the diagonal."""
+    @property
+    def _worst(self) -> tuple[float, float]:
+        """Mean prediction and observed rate of the bin of the original outputs with the largest
+        gap, of those that have at least 2% of the rows."""
         rows, predicted, observed, *_ = self.series[ORIGINAL]
         enough = rows >= LEAST_SHARE * rows.sum()
         worst = int(np.argmax(enough * np.abs(predicted - observed)))
-        x, y = float(predicted[worst]), float(observed[worst])
+        return float(predicted[worst]), float(observed[worst])
+
+    def _callout(self) -> str:
+        """The bin with the largest gap among those whose interval excludes the diagonal."""
+        rows, predicted, observed, low, high = self.series[ORIGINAL]
+        gap = np.abs(predicted - observed)
+        clear = (predicted < low) | (predicted > high)
+        named = clear & (rows >= LEAST_SHARE * rows.sum()) & (gap >= LEAST_GAP)
+        if not named.any():
+            return ""
+        worst = int(np.argmax(named * gap))
         happens = "happen" if self.event.startswith("class ") else "are right"
-        gap = f"at {whole_percent(x)}, {whole_percent(y)} {happens}"
-        gap = gap if abs(x - y) >= LEAST_GAP else ""
+        x, y = whole_percent(float(predicted[worst])), whole_percent(float(observed[worst]))
+        of = f", {ORIGINAL}" if len(self.series) > 1 else ""
+        return f" Largest gap{of}: at {x}, {y} {happens}."
+
+    def _labels(self, x: float, y: float) -> list[Mark]:
+        """The names of two curves, in the corner on the other side of the diagonal than the bin at
+        x and y."""
         if len(self.series) == 1:
-            texts = {ORIGINAL: gap} if gap else {}
-        else:
-            texts = {
-                ORIGINAL: f"● {ORIGINAL}" + (f": {gap}" if gap else ""),
-                RECALIBRATED: f"○ {RECALIBRATED}",
-            }
-        heights = (0.96, 0.89) if x > y else (0.11, 0.04)[2 - len(texts) :]
+            return []
+        texts = {ORIGINAL: f"● {ORIGINAL}", RECALIBRATED: f"○ {RECALIBRATED}"}
+        heights = (0.96, 0.89) if x > y else (0.11, 0.04)
         side: dict[str, Any] = {"x": 0.02} if x > y else {"x": 0.98, "anchor": "end"}
         return [
             Text(y=height, text=text, role=role, **side)
-            for height, (role, text) in zip(heights, texts.items(), strict=False)
+            for height, (role, text) in zip(heights, texts.items(), strict=True)
         ]
 
     def _description(self) -> str:

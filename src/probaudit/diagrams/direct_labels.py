@@ -50,9 +50,11 @@ def directly_labelled(picture: Picture, marker: float | None = None) -> Picture:
     named = {*bands, *texts}
     marks = [replace(mark, name="") if mark.name in named else mark for mark in panel.marks]
     marks += texts.values()
-    caption = " ".join(
-        [picture.caption, *(f"The band is the {name}." for name in dict.fromkeys(bands))]
-    )
+    words = [
+        f"The band is the {name}." if bands.count(name) == 1 else f"The bands are {name}s."
+        for name in dict.fromkeys(bands)
+    ]
+    caption = " ".join([picture.caption, *words])
     return replace(picture, panels=(replace(panel, marks=tuple(marks)),), caption=caption)
 
 

@@ -1,5 +1,5 @@
 """Calibration errors of several models under several lenses (Kirchenbauer et al. 2022, Sections 5.1
-and 5.2): a table, and grouped bars."""
+and 5.2): a table, and a dot plot."""
 
 from __future__ import annotations
 
@@ -12,9 +12,27 @@ import numpy as np
 from ..estimate import Estimate
 from ..text import capitalised, number
 from .diagram import HIGH, LOW, Diagram
-from .picture import Axis, Bars, Mark, Panel, Picture, Points
+from .picture import MARGIN, Axis, Mark, Panel, Picture, Points, Text
 
 GROUP = 0.8  # the width of the bars of a category
+COLUMNS = 2  # of panels
+WORDS = {
+    "top label": "most probable class",
+    "classwise": "each class, on average",
+    "full": "all classes together",
+}
+
+
+def lens_words(lens: str) -> str:
+    """The name of a lens as the title of a panel.
+
+    >>> lens_words("top label"), lens_words("top 3"), lens_words("class yes")
+    ('most probable class', 'true class among the 3 most probable', 'class yes')
+    """
+    kind, _, count = lens.partition(" ")
+    if kind == "top" and count.isdigit():
+        return f"true class among the {count} most probable"
+    return WORDS.get(lens, lens)
 
 
 def grouped(categories: int, series: int) -> Iterator[tuple[np.ndarray, float]]:
@@ -81,33 +99,29 @@ class LensTable(Diagram):
         }
 
     def picture(self) -> Picture:
-        marks: list[Mark] = []
-        places = grouped(len(self.lenses), len(self.models))
-        for s, (model, (at, width)) in enumerate(zip(self.models, places, strict=True)):
-            bars = [found[model].error_bar for found in self.estimates.values()]
-            value, low, high = np.array(bars).T
-            detail = {
-                "lens": self.lenses,
-                "model": [model] * len(value),
-                "error": value,
-                "from": self._values(model, "low"),
-                "to": self._values(model, "high"),
-            }
-            style: dict[str, Any] = {"role": f"series {s}", "name": model, "detail": detail}
-            marks.append(Bars.upright(at, 0 * value, value, thickness=0.9 * width, **style))
-            marks.append(Points(at, value, low, high, role="reference"))
-        panel = Panel(
-            tuple(marks),
-            Axis("", categories=self.lenses),
-            Axis("calibration error", 0.0),
-            share=0.7,
-        )
+        panels = tuple(self._panel(lens) for lens in self.lenses)
         caption = "Lines are 95% intervals of the error of the population. "
         caption += (
             f"{capitalised(self.definition)}. Errors differ from the ECE, which has other bins."
         )
         title = "Calibration error by event"
-        return Picture((panel,), title, self._description(), caption)
+        columns = min(COLUMNS, len(panels))
+        return Picture(panels, title, self._description(), caption, columns)
+
+    def _panel(self, lens: str) -> Panel:
+        """The error of each model under a lens, on a scale of its own."""
+        marks: list[Mark] = []
+        most = 0.0
+        for k, (model, found) in enumerate(self.estimates[lens].items()):
+            bar = found.error_bar
+            value, low, high = (np.array([end]) for end in bar)
+            detail = {"model": [model], "error": value, "from": [found.low], "to": [found.high]}
+            style: dict[str, Any] = {"role": f"series {k}", "detail": detail}
+            marks.append(Points(value, np.array([float(k)]), low, high, across=True, **style))
+            marks.append(Text(None, float(k), number(bar[0], 3)))
+            most = max([most, *(float(end) for end in bar if np.isfinite(end))])
+        across = Axis("", 0.0, (1 + MARGIN) * most or 1.0)
+        return Panel(tuple(marks), across, Axis("", categories=self.models), lens_words(lens))
 
     def _description(self) -> str:
         words = [

@@ -20,6 +20,7 @@ from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import MARGIN, Axis, Band, Line, Mark, Panel, Picture
 from .reliability import event_name
 
+BANDS = 2  # curves; the intervals of more would hide each other
 SHOWN_LOSS = 0.25  # below 0, as a share of the event rate
 
 
@@ -61,7 +62,7 @@ class DecisionCurves(Diagram):
         ]
         for k, (name, curve) in enumerate(self.curves.items()):
             role = ROLES.get(name, "observed" if len(self.curves) == 1 else f"series {k}")
-            if len(self.curves) == 1:
+            if len(self.curves) <= BANDS:
                 marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
             detail = {"threshold": t, "net benefit": curve.net_benefit}
             marks.append(Line(t, curve.net_benefit, role=role, name=name, detail=detail))

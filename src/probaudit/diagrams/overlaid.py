@@ -13,7 +13,7 @@ from ..text import number
 from .aligned import ECE_BINS, AlignedReliability
 from .bins import Bins, bins_for, few_rows
 from .diagram import SHARE, Diagram, stacked
-from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
+from .picture import Axis, Band, Line, Mark, Panel, Picture, Points, Rule
 from .reliability import RANGE_HIGH, RANGE_LOW, Reliability
 
 
@@ -69,6 +69,7 @@ class OverlaidReliability(Diagram):
             }
             x, y = one.stated[of], one.observed[of]
             marks += [
+                Band(x, one.low[of], one.high[of], role=role),
                 Line(x, y, role=role, name=model),
                 Points(x, y, size=size, role=role, name=model, detail=detail),
             ]
@@ -79,6 +80,7 @@ class OverlaidReliability(Diagram):
             f"Probability of {self._event}. A calibrated model lies on the dashed line; below it, "
             "predictions are too high. "
             f"Larger points have more rows ({self.each[0].bins}, {self.each[0].n:,} rows)."
+            " Shaded: 95% intervals."
         )
         if not all(self._drawn(one).all() for one in self.each):
             caption += f" Bins with fewer than {self._least} rows are left out."

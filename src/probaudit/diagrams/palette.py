@@ -44,6 +44,7 @@ SHAPES = {"over": "triangle-down", "under": "triangle-up", "mixed": "diamond"}
 SERIES_SHAPES = ("circle", "square", "diamond", "cross", "triangle-right")
 PAPER = "white"  # inside hollow points; a page has its own background
 FAINT = 0.34  # opacity of bands and faint bars
+FAINTER = 0.18  # the same for those of a model on a page, which also have edges
 
 
 def colour(role: str, cycle: Sequence[str] = SERIES) -> str:

@@ -12,12 +12,14 @@ import numpy as np
 from ..choices.lenses import TopLabel
 from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..scoring.events import EventTable
-from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
+from ..scoring.risk_coverage import RiskCoverage, RiskCoverageCurve, risk_coverage_of
 from ..text import number, percent
 from .before_after import ROLES
 from .diagram import HIGH, LOW, Diagram, stacked
-from .net_benefit import with_others
+from .net_benefit import BANDS, with_others
 from .picture import Axis, Band, Line, Mark, Panel, Picture
+
+LEAST = 10  # rows answered at the start of a curve; the rate of fewer is noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +49,22 @@ class SelectivePrediction(Diagram):
         one = len(self.found) == 1
         marks: list[Mark] = []
         for k, (name, found) in enumerate(self.found.items()):
-            curve = found.curve
+            curve = self._drawn(found)
             role = ROLES.get(name, "observed" if one else f"series {k}")
             if one:
                 rate = float(found.error_rate)
                 best = np.maximum(0.0, 1 - (1 - rate) / curve.coverage)
-                marks += [
-                    Line(curve.coverage, best, dashed=True, role="reference", name="perfect order"),
-                    Band(curve.coverage, curve.low, curve.high, role=role, name="95% interval"),
-                ]
+                order: dict[str, Any] = {"role": "reference", "name": "perfect order"}
+                marks.append(Line(curve.coverage, best, dashed=True, **order))
+            if len(self.found) <= BANDS:
+                ends = curve.coverage, curve.low, curve.high
+                marks.append(Band(*ends, role=role, name="95% interval"))
             detail = {"coverage": curve.coverage, "error rate": curve.risk}
             marks.append(Line(curve.coverage, curve.risk, role=role, name=name, detail=detail))
-        drawn = [found.curve.high if one else found.curve.risk for found in self.found.values()]
-        top = float(np.max(drawn))
+        top = max(
+            float(curve.high.max() if len(self.found) <= BANDS else curve.risk.max())
+            for curve in map(self._drawn, self.found.values())
+        )
         across = Axis("share of rows answered", 0.0, 1.0, percent=True)
         up = Axis("error rate", 0.0, min(1.0, 1.05 * top) or 1.0, percent=True)
         areas = ", ".join(
@@ -73,6 +78,12 @@ class SelectivePrediction(Diagram):
         title = "Error rate if only confident rows are answered"
         panel = Panel(tuple(marks), across, up)
         return Picture((panel,), title, self._description(), f"{caption}.")
+
+    @staticmethod
+    def _drawn(found: RiskCoverage) -> RiskCoverageCurve:
+        """The part of the curve at which enough rows are answered, as far as there is one."""
+        kept = found.curve.coverage * found.n >= min(LEAST, found.n)
+        return RiskCoverageCurve(*(values[kept] for values in found.curve))
 
     def _description(self) -> str:
         parts = []

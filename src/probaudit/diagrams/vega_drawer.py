@@ -15,15 +15,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .palette import FAINT, PAPER, colour, shape
-from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
+from .palette import FAINT, FAINTER, PAPER, colour, shape
+from .picture import CONTEXT, Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
 DIGITS = 6
 WIDEST_NAME = 230  # px, of a category
 LETTER = 6.2  # px, average character of a label
 MARGIN = 10  # px, right of a panel, before a label
 LINE = 26  # px, height of a category
-LARGEST_POINT, SMALLEST_POINT, POINT = 300, 60, 64  # px^2
+LARGEST_POINT, SMALLEST_POINT, POINT = 300, 81, 81  # px^2
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -204,7 +204,18 @@ def _paint(mark: Mark) -> str:
     if not _faint(mark):
         return solid
     red, green, blue = (int(solid[k : k + 2], 16) for k in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{FAINT})"
+    edged = mark.role not in CONTEXT and _edge(mark)
+    return f"rgba({red},{green},{blue},{FAINTER if edged else FAINT})"
+
+
+def _edge(mark: Mark) -> dict[str, Any]:
+    """The outline of a range or an interval, which its faint area alone does not show; none of
+    other areas, such as a density."""
+    filled = mark.role in ("density", "sharpness")
+    if filled or (isinstance(mark, Bars) and mark.role != "null"):
+        return {}
+    strong = mark.role in CONTEXT
+    return {"stroke": colour(mark.role), "strokeWidth": 1, "strokeOpacity": 1 if strong else 0.55}
 
 
 def _heights(picture: Picture, across: int) -> list[float]:
@@ -294,12 +305,13 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
         yield _line(mark)
     elif isinstance(mark, Band):
         columns = {"x": mark.x, "y": mark.low, "y2": mark.high}
-        yield _layer(mark, "area", columns, hover=False, opacity=1, clip=True)
+        yield _layer(mark, "area", columns, hover=False, opacity=1, clip=True, **_edge(mark))
     elif isinstance(mark, Points):
         yield from _points(mark, panel)
     elif isinstance(mark, Bars):
         columns = {"x": mark.left, "x2": mark.right, "y": mark.bottom, "y2": mark.top}
-        yield _layer(mark, "rect", columns, opacity=1, clip=True)
+        edge = _edge(mark) if mark.faint else {}
+        yield _layer(mark, "rect", columns, opacity=1, clip=True, **edge)
     elif isinstance(mark, Rule):
         yield _rule(mark, panel)
     elif isinstance(mark, Text):

@@ -132,7 +132,9 @@ def reliability(audit: Audit) -> Figure:
         for outputs, drawn in by_outputs(audit, lens, event).items()
         for view, bins in bins_of_views(audit.summary.rows).items()
     }
-    return Figure("reliability", variants, controls_of(variants, ("of", "outputs", "bins")), True)
+    controls = controls_of(variants, ("of", "outputs", "bins"))
+    heading = "Which predictions are off"
+    return Figure("reliability", variants, controls, large=True, heading=heading)
 
 
 def controls_of(variants: Mapping[Any, Diagram], names: Sequence[str]) -> list[Control]:

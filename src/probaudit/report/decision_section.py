@@ -4,7 +4,9 @@ and selective prediction, before and after recalibration."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from ..diagrams.selective import SelectivePrediction
 from ..scoring.decision_curve import THRESHOLDS, DecisionCurve, decision_curve_of
 from ..scoring.operating_points import OperatingPoints
 from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
+from ..scoring.risk_curve import RiskCurve
 from ..text import capitalised, class_words
 from .page import Block, Figure, Position, Section, Table, ThresholdSlider
 from .summary import repaired, sample_words
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
     from ..audits.repairs import OutOfFold
 
+Curve = TypeVar("Curve", DecisionCurve, RiskCurve)
+
 LEAST_ANSWERED = 0.05  # share of the rows at the first threshold
+ROWS_BY_THRESHOLD = 3  # at least, in a drawn curve; more thresholds of few rows show noise
 FEW = (10, 20, 50, 80)
 FEW_CONFIDENCES = (50, 70, 80, 90, 95)
 
@@ -59,7 +65,16 @@ def _net_benefits(audit: Audit) -> dict[str, DecisionCurve]:
     if audit.decision_curve is None:
         return {}
     found, after = {ORIGINAL: audit.decision_curve}, _recalibrated(audit)
-    return found | ({} if after is None else {RECALIBRATED: decision_curve_of(after.judged)})
+    found |= {} if after is None else {RECALIBRATED: decision_curve_of(after.judged)}
+    columns = ("thresholds", "net_benefit", "low", "high", "treat_all")
+    return {name: _fewer(curve, columns) for name, curve in found.items()}
+
+
+def _fewer(curve: Curve, columns: Sequence[str]) -> Curve:
+    """The curve at as many of its thresholds as its rows allow, evenly spaced."""
+    step = max(1, math.ceil(ROWS_BY_THRESHOLD * len(THRESHOLDS) / curve.n))
+    kept = np.arange(step, len(THRESHOLDS) + 1, step) - 1
+    return replace(curve, **{name: getattr(curve, name)[kept] for name in columns})
 
 
 def _selective_predictions(audit: Audit) -> dict[str, RiskCoverage]:
@@ -149,7 +164,10 @@ def _risk_curves(audit: Audit, how: Threshold) -> RiskCurves:
     n = audit.summary.rows
     first = how.points[ORIGINAL].risk_curve(n)
     # both relative to one constant decision: a sample has slightly other rates
-    curves = {name: one.risk_curve(n, first.naive) for name, one in how.points.items()}
+    columns = ("thresholds", "risk", "naive")
+    curves = {
+        name: _fewer(one.risk_curve(n, first.naive), columns) for name, one in how.points.items()
+    }
     scores = {}
     if audit.summary.plan.n_classes == 2:
         best = repaired(audit)

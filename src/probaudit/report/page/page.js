@@ -10,6 +10,13 @@
     defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
   };
+  // letters on paper are no larger than those of tables
+  const small = {
+    ...config,
+    axis: { ...config.axis, labelFontSize: 10, titleFontSize: 10 },
+    legend: { ...config.legend, labelFontSize: 10 },
+    text: { ...config.text, fontSize: 10 },
+  };
   const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
   const created = (name, text = "", more = {}) =>
     Object.assign(document.createElement(name), { textContent: text }, more);
@@ -43,7 +50,7 @@
       return `${last} ${word}`.length <= letters ? [...found.slice(0, -1), `${last} ${word}`] : [...found, word];
     }, []);
 
-  const letter = 6.6; // px, average character of a label
+  const [letter, wide] = [6.6, 7.4]; // px, average character of a label, and a wide one
 
   // Data come as columns; Vega-Lite reads records.
   const records = (columns) => {
@@ -56,12 +63,15 @@
     (part.layer || part.concat || []).forEach(unpack);
   };
 
+  const outer = (count, columns) => ({ x: (k) => k + columns >= count, y: (k) => k % columns === 0 });
+
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
   // a narrow screen. Each category is a line in px high, given the number of them.
   const fitted = (spec, room, large, line = () => 26) => {
     const found = structuredClone(spec);
     unpack(found);
     const panels = found.concat || [found];
+    const even = panels.every((panel) => panel.height === panel.width);
     const most = Math.max(1, Math.floor(room / 165)); // columns
     const four = panels.length === 4 && found.columns === 3; // 4 or 2 beside each other, not 3 and 1
     const columns = !found.concat ? 1 : Math.min(most, !four ? found.columns : most < 4 ? 2 : 4);
@@ -69,7 +79,7 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 160 : 240;
+    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 185 : 240;
     const { after } = found.usermeta; // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
@@ -84,7 +94,7 @@
         const axis = panel.encoding[side].axis;
         if (axis.labelLimit && beside < found.usermeta.beside) {
           const names = JSON.parse(axis.labelExpr.replace(/\[datum\.value\]$/, ""));
-          const short = names.map((name) => lines(name, (beside - 22) / letter).slice(0, 2));
+          const short = names.map((name) => lines(name, (beside - 22) / wide).slice(0, 2));
           axis.labelExpr = `${JSON.stringify(short)}[datum.value]`;
           axis.labelLimit = beside - 22; // of a single word
           if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
@@ -93,17 +103,31 @@
         if (axis.tickCount) axis.tickCount = Math.max(side === "x" ? 3 : 2, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
+      if (panel.title && printing) panel.title.fontSize = 11;
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width + after, 120) / letter);
       panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
         if (!named?.legend) return;
         const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
         const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
-        named.legend.labelLimit = across - 30;
-        if (printing && (large === "large" || columns === 3)) Object.assign(named.legend, { orient: "right", columns: 1 });
+        const right = printing && (large === "large" || columns === 3);
+        named.legend.labelLimit = right ? 160 : across + after - 30;
+        if (right) Object.assign(named.legend, { orient: "right", columns: 1 });
+        else if (longest > across + after) {
+          const wrapped = named.scale.domain.map((name) => [name, lines(name, (across + after - 30) / wide)]);
+          named.legend.labelExpr = `(${JSON.stringify(Object.fromEntries(wrapped))})[datum.label]`;
+        }
       });
     });
     if (found.concat) found.columns = columns;
+    // squares have the same axes: titles only at the left and at the bottom
+    if (columns > 1 && even) {
+      Object.entries(outer(panels.length, columns)).forEach(([side, isOuter]) => {
+        const titles = panels.map((panel) => panel.encoding[side].axis.title).filter(Boolean);
+        if (new Set(titles.map(String)).size !== 1) return;
+        panels.forEach((panel, k) => (panel.encoding[side].axis.title = isOuter(k) ? titles[0] : null));
+      });
+    }
     return found;
   };
 
@@ -134,7 +158,7 @@
     figure.room = room || 620; // a folded section has no width
     const draw = async (width) => {
       const spec = marked(figure, fitted(variant.spec, width, sizeOf(figure), lineOf(figure)));
-      figure.drawn = await window.vegaEmbed(chart, spec, options);
+      figure.drawn = await window.vegaEmbed(chart, spec, printing ? { ...options, config: small } : options);
       return chart.querySelector("svg");
     };
     let svg = await draw(figure.room);
@@ -173,7 +197,12 @@
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   const csv = (rows) => rows.map((row) => row.map(field).join(",") + "\r\n").join("");
-  const rowsOf = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
+  const rowsOf = (table) =>
+    [...table.rows].map((row) => {
+      const found = [...row.cells].map((cell) => cell.textContent.trim());
+      if ("moved" in table.dataset) found.push(...found.splice(1, 1));
+      return found;
+    });
 
   const resolved = (text) => {
     const probe = document.body.appendChild(created("i", "", { hidden: true }));
@@ -416,8 +445,10 @@
   const arrange = () => {
     every(".bar").forEach((bar) => {
       const labels = every("li", bar);
-      every("text", bar).forEach((text, i) => {
-        const fits = text.getComputedTextLength() + 11 <= text.parentNode.getBoundingClientRect().width;
+      every("rect + text", bar).forEach((text, i) => {
+        const part = text.parentNode;
+        const width = printing ? (300 * parseFloat(part.getAttribute("width"))) / 100 : part.getBoundingClientRect().width;
+        const fits = text.getComputedTextLength() + 11 <= width;
         text.classList.toggle("fits", fits);
         labels[i].classList.toggle("fits", fits);
       });
@@ -427,12 +458,27 @@
       numbers.classList.remove("below");
       numbers.classList.toggle("below", overflows(numbers.querySelector(".scroll")));
     });
+    every(".table table").forEach(lead);
     every(".table").forEach((table) => {
       table.querySelector(".cue").hidden = !overflows(table.querySelector(".scroll"));
     });
     every("figure > .numbers[open]").forEach((numbers) => {
       numbers.classList.toggle("cut", overflows(numbers.querySelector(".scroll")));
     });
+  };
+  // The conclusion of a row, its last words, stands second where the table does not fit.
+  const lead = (table) => {
+    const moved = "moved" in table.dataset;
+    const scroll = table.closest(".scroll");
+    const [head] = table.rows;
+    const first = narrow.matches && !printing && head.cells.length > 3;
+    if (moved && !first) {
+      [...table.rows].forEach((row) => row.append(row.cells[1]));
+      delete table.dataset.moved;
+    } else if (!moved && first && head.cells[head.cells.length - 1].matches(".words") && overflows(scroll)) {
+      [...table.rows].forEach((row) => row.cells[0].after(row.cells[row.cells.length - 1]));
+      table.dataset.moved = "";
+    }
   };
   const overflows = (scroll) => scroll.scrollWidth > scroll.clientWidth + 1;
 
@@ -497,12 +543,17 @@
     printing = true;
     opened = every(".fold:not([open])");
     opened.forEach((fold) => (fold.open = true));
+    arrange();
     redraw(onPaper);
   });
   addEventListener("afterprint", () => {
     opened.forEach((fold) => (fold.open = false));
     printing = false;
-    setTimeout(() => redraw(() => undefined)); // the layout is still that of the paper
+    // the layout is still that of the paper
+    setTimeout(() => {
+      arrange();
+      redraw(() => undefined);
+    });
   });
   document.getElementById("print").addEventListener("click", () => window.print());
   document.getElementById("theme").addEventListener("click", () => {

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 MOST_TABLE_ROWS = 200
 MARKED = "The vertical line marks the chosen threshold."
 NARROW_TABLE = 4  # columns of a table that fits half of a printed page
-LEAST_EXCESS = 0.005  # of a bar over the base-rate forecast, to be marked as clipped
+LONGEST = 3.0  # relative to the base-rate forecast; a longer bar is broken
+LEAST_SEGMENT = 0.01  # of a bar; shorter segments are listed below it, not drawn
 PALETTE = {*SERIES, *COLOURS.values()}
-BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
+MARGIN = 1.03  # the length of the axis of loss bars, relative to the longest
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Figure:
     the page; if it is square, its caption stands beside it. With `direct`, curves are labelled
     beside them, where there is room.
 
+    heading : before the titles of the diagrams, where another figure has the same titles.
     opens : the figure that a click on a category of this one opens; the options of its first
         control are these categories.
     marker : the x of a vertical line, which a slider moves.
@@ -114,6 +116,7 @@ class Figure:
     variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
     controls: Sequence[Control] = ()
     large: bool = False
+    heading: str = ""
     opens: str = ""
     direct: bool = False
     marker: float | None = None
@@ -127,7 +130,7 @@ class Figure:
         ]
         return {
             ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
-                diagram, direct=self.direct, marker=self.marker
+                diagram, direct=self.direct, marker=self.marker, heading=self.heading
             )
             for choice, diagram in self.variants.items()
         }
@@ -162,7 +165,14 @@ class Variant:
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, diagram: Diagram, *, direct: bool = False, marker: float | None = None) -> Variant:
+    def of(
+        cls,
+        diagram: Diagram,
+        *,
+        direct: bool = False,
+        marker: float | None = None,
+        heading: str = "",
+    ) -> Variant:
         from ...diagrams.direct_labels import directly_labelled
         from ...diagrams.vega_drawer import spec, with_marker
 
@@ -177,7 +187,12 @@ class Variant:
         if marker is not None:
             drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
         shown = shown_columns(name for name in columns if name not in diagram.in_files)
-        return cls(picture.title, caption, picture.description, columns, shown, _adaptive(drawn))
+        title = (
+            f"{heading}: {picture.title[:1].lower()}{picture.title[1:]}"
+            if heading
+            else picture.title
+        )
+        return cls(title, caption, picture.description, columns, shown, _adaptive(drawn))
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
@@ -223,18 +238,33 @@ class LossBar:
     segments: Sequence[Segment]
 
     @property
-    def clipped(self) -> bool:
-        """Whether the loss is above that of the base-rate forecast, where the bar ends."""
-        return sum(max(0.0, part.share) for part in self.segments) > 1 + LEAST_EXCESS
+    def length(self) -> float:
+        return sum(max(0.0, part.share) for part in self.segments)
 
-    def drawn(self) -> list[tuple[Segment, float, float]]:
-        """Each segment with its left end and its width, in percent."""
-        ends = np.cumsum([0.0, *(max(0.0, part.share) for part in self.segments)])
-        ends = ends if self.clipped else np.minimum(ends, 1)
-        places = np.where(ends > 1, 100.0, ends * BASE_RATE).round(3).tolist()
+    @property
+    def broken(self) -> bool:
+        """Whether the bar is too long to be drawn as a whole."""
+        return self.length > LONGEST
+
+    @property
+    def drawn(self) -> list[Segment]:
+        """The segments that are long enough to be seen."""
+        return [part for part in self.segments if part.share >= LEAST_SEGMENT * self.length]
+
+    @property
+    def small(self) -> str:
+        """The segments that are not drawn, as text."""
+        return ", ".join(part.words for part in self.segments if part not in self.drawn)
+
+    def places(self, end: float) -> list[tuple[Segment, float, float]]:
+        """Each drawn segment with its left end and its width in percent of an axis from 0 to
+        `end`."""
+        shares = [max(0.0, part.share) for part in self.drawn]
+        at = (np.minimum(np.cumsum([0.0, *shares]), LONGEST) / end * 100).round(3).tolist()
         return [
             (part, left, round(right - left, 3))
-            for part, left, right in zip(self.segments, places, places[1:], strict=False)
+            for part, left, right in zip(self.drawn, at, at[1:], strict=False)
+            if right > left
         ]
 
     @property
@@ -244,13 +274,22 @@ class LossBar:
 
 @dataclass(frozen=True)
 class LossBars:
-    """Stacked bars on one scale, from 0 to the loss of the base-rate forecast. A longer bar is
-    clipped, and ends in an arrow."""
+    """Stacked bars on one scale from 0, with a mark at 1, the loss of the base-rate forecast. A bar
+    above `LONGEST` is broken there."""
 
     kind: ClassVar[str] = "bars"
     scale_words: str
     bars: Sequence[LossBar]
-    base_rate: ClassVar[int] = BASE_RATE
+
+    @property
+    def end(self) -> float:
+        """The end of the axis, so that the longest bar and the mark at 1 are on it."""
+        return MARGIN * min(LONGEST, max([1.0, *(bar.length for bar in self.bars)]))
+
+    @property
+    def base_rate(self) -> float:
+        """The place of the base-rate forecast in percent of the axis."""
+        return round(100 / self.end, 3)
 
 
 Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars | ThresholdSlider
@@ -375,7 +414,7 @@ def _adaptive(part: Any, key: str = "", prefix: str = "mark") -> Any:
         return [_adaptive(entry, key) for entry in part]
     if key == "fill" and part == PAPER:
         return "var(--paper)"
-    known = key in ("color", "range") and part in PALETTE
+    known = key in ("color", "range", "stroke") and part in PALETTE
     return f"var({_variable(part, prefix)})" if known else part
 
 
