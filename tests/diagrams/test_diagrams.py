@@ -13,6 +13,7 @@ from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.views import grids_of
 from probaudit.diagrams.reliability import binomial_range
 from probaudit.diagrams.vega_drawer import spec
+from probaudit.text import number
 from probaudit.engines.good_rows import survey
 from probaudit.scoring.intervals import wilson
 from probaudit.states import CELLS
@@ -293,9 +294,9 @@ def test_invalid_arguments_raise(rows):
         lambda: diagrams.ScoreIntervals.of({}),
         lambda: diagrams.ScoreIntervals.of({"a": pb.Estimate(1.0)}, {"b": pb.Estimate(1.0)}),
     ]
-    for number, call in enumerate(bad):
+    for place, call in enumerate(bad):
         with pytest.raises(pb.InputError):
-            pytest.fail(f"call {number} gave {call()!r}")
+            pytest.fail(f"call {place} gave {call()!r}")
 
 
 def test_sharpness_is_the_kernel_estimates(rows):
@@ -339,12 +340,10 @@ def test_sharpness_against_the_reference(shared):
                 name,
                 key,
             )
-        words = (
-            f"calibration error (CAL) {found.calibration:.4f}, loss of all"
-            f" classes (TOT) {found.total:.4f}"
-        )
-        assert words in found.picture().caption
-        assert f"Expected CAL if calibrated: {found.expected:.4f}" in found.picture().caption
+        caption = found.picture().caption
+        assert f"calibration error (CAL) is {number(found.calibration, 3)}" in caption
+        assert f"the loss of all classes (TOT) is {number(found.total, 3)}" in caption
+        assert f"would have a CAL of {number(found.expected, 3)}" in caption
 
 
 def test_aligned_panels_name_every_mark():

@@ -252,7 +252,7 @@ def test_vega_draws_the_marks(found):
                 if isinstance(mark, Points) and mark.size is not None:
                     same(
                         np.array(column(layer, "size")) / 300,
-                        np.maximum(mark.size, 60 / 300),
+                        np.maximum(mark.size, 81 / 300),
                     )
             elif isinstance(mark, (Band, Bars)):
                 ends = {"x": "x", "y": "low", "y2": "high"}

@@ -259,7 +259,7 @@ def test_models_are_matched_by_class_and_by_group():
     ax = Figure(figsize=(8, 8)).add_subplot()
     axes, _ = (one.plot(ax, name=name).axes_ for one, name in zip(classes, "AB", strict=True))
     for name, panel in zip(classes[0].classes, axes, strict=True):
-        assert panel.get_title() == name  # errors of one model would mislead
+        assert panel.get_title() == f"class {name}"  # errors of one model would mislead
         drawn = {tuple(at) for c in panel.collections for at in np.round(c.get_offsets(), 9)}
         for one in classes:
             own = one.each[one.classes.index(name)]
