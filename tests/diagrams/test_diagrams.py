@@ -13,10 +13,10 @@ from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.views import grids_of
 from probaudit.diagrams.reliability import binomial_range
 from probaudit.diagrams.vega_drawer import spec
-from probaudit.text import number
 from probaudit.engines.good_rows import survey
 from probaudit.scoring.intervals import wilson
 from probaudit.states import CELLS
+from probaudit.text import number
 from tests.calibration.grid_tests import grid_test
 from tests.conftest import softmax
 
