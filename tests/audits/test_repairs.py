@@ -36,9 +36,9 @@ def test_repairs_agree_with_calibration_loss(world, found):
     for name in ("temperature", "bias_corrected_temperature", "vector", CONTROL):
         loss = pb.calibration_loss(world.y, world.mcs, calibrator=calibrator_named(name))
         repair = found[name]
-        assert repair.log_score == loss.calibrated
         # a clear choice, of which there is little to correct
-        assert not repair.recommended or name == "temperature"
+        assert repair.selected == (name == "temperature")
+        _check_log_score(repair, found, float(loss.calibrated))
         assert repair.gain == pytest.approx(
             loss.relative, abs=1e-3 if repair.recommended else 1e-12
         )
@@ -57,6 +57,13 @@ def test_repairs_agree_with_calibration_loss(world, found):
         assert repair.topk_ece == pytest.approx(
             float(pb.calibration_error(after, lens=among(2))), abs=1e-9
         )
+
+
+def _check_log_score(repair, repairs, out_of_fold):
+    """That of the rows out of fold; that of the selected one agrees with its corrected gain."""
+    if repair.selected and repair.name != "identity":
+        out_of_fold = float(repairs["identity"].log_score) * (1 - float(repair.gain))
+    assert float(repair.log_score) == pytest.approx(out_of_fold, rel=1e-9)
 
 
 def test_brier_scores_are_compared_row_by_row(world, found):
@@ -104,7 +111,7 @@ def test_the_recommendation_is_that_of_select_calibrator(outputs, classes):
         )
     for candidate in choice.candidates:
         repair = repairs[candidate.name]
-        assert float(repair.log_score) == pytest.approx(candidate.score, rel=1e-9)
+        _check_log_score(repair, repairs, candidate.score)
         assert float(repair.worse_by) == pytest.approx(candidate.worse_by, abs=1e-9)
         assert repair.ece == pytest.approx(candidate.ece, abs=1e-9)
 
@@ -165,7 +172,7 @@ def test_weights_count(world):
     loss = pb.calibration_loss(
         world.y, world.mcs, sample_weight=weights, calibrator=calibrator_named("temperature")
     )
-    assert repairs["temperature"].log_score == loss.calibrated
+    _check_log_score(repairs["temperature"], repairs, float(loss.calibrated))
     after = pb.Predictions(world.y, loss.posteriors, sample_weight=weights)
     assert repairs["temperature"].brier_score == pytest.approx(pb.brier_score(after))
     assert repairs["temperature"].ece == pytest.approx(float(pb.calibration_error(after)), abs=1e-9)

@@ -32,6 +32,7 @@ HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
 RANGE_LOW, RANGE_HIGH = "95% range if calibrated, low", "95% range if calibrated, high"
 NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
+USUAL_BINS = "15 equal-width bins"  # of the ECE in tables
 LINES = " Vertical lines: 95% intervals."
 
 
@@ -226,7 +227,8 @@ class Reliability(Diagram):
         return found
 
     def _caption(self) -> str:
-        what = "Miscalibration (CORP)" if self.curve is not None else "Calibration error (ECE)"
+        usual = " (ECE)" if self.bins == USUAL_BINS else ""
+        what = "Miscalibration (CORP)" if self.curve is not None else f"Calibration error{usual}"
         return (
             f"{what} {number(self.error, 3)}; a calibrated model would have "
             f"{number(self.null_mean, 3)} on average and {number(self.null_high, 3)} at most (95% "
