@@ -14,6 +14,7 @@ from probaudit import diagrams
 from probaudit.calibration.kernel_regression import expected_if_calibrated, kernel_error
 from probaudit.calibration.local_logistic import LocalLogistic, Sums
 from probaudit.calibration.views import grids_of
+from probaudit.text import number
 from tests.calibration.test_golden_calibration import load
 
 FILES = (
@@ -248,17 +249,18 @@ def test_captions_show_what_a_calibrated_model_would_get():
     world = pb.simulate.gaussian_posteriors(3000, 3, seed=2)
     log = diagrams.calibration_sharpness_diagram(world.y, world.cal, score="log")
     assert log.low <= 0 <= log.high
-    assert "Log loss: calibration error (CAL)" in log.picture().caption
+    assert "By the log loss, the calibration error (CAL)" in log.picture().caption
     assert "(95% interval −" in log.picture().caption
-    assert "Expected CAL if calibrated: 0.0000" in log.picture().caption
+    assert "a calibrated model would have a CAL of 0.000" in log.picture().caption
     for weight in (None, np.random.default_rng(0).uniform(0.2, 1, len(world.y))):
         brier = diagrams.calibration_sharpness_diagram(world.y, world.cal, sample_weight=weight)
-        assert f"Expected CAL if calibrated: {brier.expected:.4f}" in brier.picture().caption
+        expected = f"a calibrated model would have a CAL of {number(brier.expected, 3)}"
+        assert expected in brier.picture().caption
         assert brier.expected / 3 < brier.calibration < 3 * brier.expected
 
 
 def test_a_page_of_a_calibrated_model_shows_no_error_by_the_log_loss():
     world = pb.simulate.gaussian_posteriors(3000, 2, variance=0.08, seed=1)
     page = pb.audit(world.y, world.cal).to_html()
-    words = page[page.index("Log loss: calibration error (CAL)") :][:200]
+    words = page[page.index("By the log loss, the calibration error (CAL)") :][:200]
     assert re.search(r"95% interval (−|\\u2212)", words)

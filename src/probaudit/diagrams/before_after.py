@@ -127,10 +127,11 @@ class BeforeAfter(Diagram):
         if not named.any():
             return ""
         worst = int(np.argmax(named * gap))
-        happens = "happen" if self.event.startswith("class ") else "are right"
         x, y = whole_percent(float(predicted[worst])), whole_percent(float(observed[worst]))
         of = f", {ORIGINAL}" if len(self.series) > 1 else ""
-        return f" Largest gap{of}: at {x}, {y} {happens}."
+        return (
+            f" Largest gap whose interval excludes the diagonal{of}: predicted {x}, observed {y}."
+        )
 
     def _labels(self, x: float, y: float) -> list[Mark]:
         """The names of two curves, in the corner on the other side of the diagonal than the bin at
