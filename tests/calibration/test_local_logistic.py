@@ -263,4 +263,4 @@ def test_a_page_of_a_calibrated_model_shows_no_error_by_the_log_loss():
     world = pb.simulate.gaussian_posteriors(3000, 2, variance=0.08, seed=1)
     page = pb.audit(world.y, world.cal).to_html()
     words = page[page.index("By the log loss, the calibration error (CAL)") :][:200]
-    assert re.search(r"95% interval (−|\\u2212)", words)
+    assert re.search(r"95% interval (\\u003e )?(−|\\u2212)", words)

@@ -425,6 +425,6 @@ def test_without_a_reliability_chart_the_bars_stand_beside_the_table():
     assert not {"actions", "calibration"} & {part.name for part in page.sections}
     assert "repair-gains" not in figures(page)
     summary = {row[0]: row for row in columns.right[0].rows}
-    assert " to " in summary["log loss (base rate = 1)"][1]  # few rows: with the interval
+    assert " to " in summary["log loss / base rate"][1]  # few rows: with the interval
     assert [block.kind for block in columns.left] == ["bars"]
     assert [block.kind for block in columns.right] == ["table"]

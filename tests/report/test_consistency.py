@@ -107,7 +107,7 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
         assert drawn.error == ece
     assert number(ece) in full
     log = found["estimates"]["log_score.normalized"]["value"]
-    shown_loss = rows["log loss (base rate = 1)"].split(" (")[0]  # few rows: with the interval
+    shown_loss = rows["log loss / base rate"].split(" (")[0]  # few rows: with the interval
     assert shown_loss == number(np.inf if log is None else log, 3)
     assert rows["predicted, on average"] == percent(found["estimates"]["predicted"]["value"])
     for bars in (block for block in shown if isinstance(block, LossBars)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..audits.repairs import Repair
 
 ECE = "ECE, 15 bins"
-RELATIVE = "log loss (base rate = 1)"
+RELATIVE = "log loss / base rate"
 EXPECTED = "expected if calibrated"
 FEW_ROWS = 500  # below, the summary shows the interval of the log loss
 
