@@ -139,8 +139,11 @@ def _acting(audit: pb.Audit, one: OperatingPoints, name: str, figures: dict[str,
     (risks,) = figures["risk"].variants.values()
     curve, place = curves.curves[name], risks.names.index(name)
     odds = one.thresholds / (1 - one.thresholds)
-    np.testing.assert_array_equal(one.hits - odds * one.false_alarms, curve.net_benefit)
-    np.testing.assert_allclose(risks.drawn[place], one.relative_cost, rtol=1e-12)
+    drawn = np.searchsorted(one.thresholds, curve.thresholds)  # fewer if rows are few
+    np.testing.assert_array_equal(one.thresholds[drawn], curve.thresholds)
+    np.testing.assert_array_equal((one.hits - odds * one.false_alarms)[drawn], curve.net_benefit)
+    np.testing.assert_array_equal(one.thresholds[drawn], risks.thresholds)
+    np.testing.assert_allclose(risks.drawn[place], one.relative_cost[drawn], rtol=1e-12)
     best = audit.recommended
     whole = audit["predicted"] if name == "original" else best.predicted
     everything = OperatingPoints.of(curve.event, np.array([1e-300]))
