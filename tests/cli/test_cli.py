@@ -317,7 +317,7 @@ def test_features_and_groups(tmp_path):
     groups = run("audit", tmp_path / "rows.csv", "--probs", "p", "--groups", "group", "--full")
     assert groups.exit_code == 0, groups.output
     assert "group = " in groups.output
-    assert "calibration: the debiased error" in groups.output
+    assert "hidden groups (at least)" in groups.output
     features = run("audit", tmp_path / "rows.csv", "--probs", "p", "--features", "f_*", "--full")
     assert features.exit_code == 0, features.output
     assert "groups the model misjudges" in features.output

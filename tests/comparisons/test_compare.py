@@ -684,7 +684,9 @@ def test_a_plot_has_a_panel_for_each_model_with_its_ece(found):
     own, each = found.plot(), AlignedReliability.of_grids(found.grids).each
     for name, one, ax in zip(found.names, each, own.axes_, strict=True):
         assert one.error == pytest.approx(float(found[name]["ece"]), abs=1e-6)
-        assert f"{name}: {number(one.error)}" in (ax.get_title(loc="left") or ax.get_title())
+        assert f"{name}, error {number(one.error, 3)}" in (
+            ax.get_title(loc="left") or ax.get_title()
+        )
     assert len(found.plot(Figure().add_subplot()).axes_) == len(found.names)
 
 
