@@ -39,7 +39,7 @@ audit.to_html("your-report.html")
 # recalibration brings. The gain is a share of the **log loss**, a penalty for wrong probabilities
 # (:doc:`plot_1_proper_scores`). From 1% on it matters; 30% is a lot.
 #
-# **The reliability diagram** shows whether 70% means 70%. Orange is the model as it is: below the
+# **The reliability diagram** shows whether 70% means 70%. Orange is the original model: below the
 # diagonal it says too much, above too little. Blue is after recalibration, judged on rows that the
 # calibrator has not seen (:doc:`plot_2_calibration`).
 #
