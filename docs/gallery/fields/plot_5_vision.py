@@ -45,7 +45,7 @@ comparison.reliability()
 # %%
 # Which ECE?
 # ----------
-# The usual ECE looks at the top label only. A lens chooses what is judged: the top label, each
+# The usual ECE judges the top label only. A lens chooses what is judged: the top label, each
 # class against the rest, the k most probable classes, or all classes at once.
 
 print(pb.lens_table({"network": p[test], "temperature": repaired}, labels[test]))
