@@ -885,7 +885,7 @@ def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
     rows = pb.Predictions(y.astype(int), np.column_stack([1 - p, p]))
     (grid,) = diagram_grids(rows, pb.Binary())
     caption = BeforeAfter.of_grids(grid, None, event="class 1").picture().caption
-    assert ("at 55%, 33% happen" in caption) == named
+    assert ("predicted 55%, observed 33%" in caption) == named
 
 
 def test_ranges_and_intervals_have_an_outline_that_is_seen(binary):
