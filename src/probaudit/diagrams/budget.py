@@ -73,8 +73,10 @@ class LossBudget(Diagram):
 
     @classmethod
     def of_budget(cls, budget: Budget, *, pairs: bool = False) -> LossBudget:
-        """pairs : whether rows have a confidence and its correctness instead of class
-        probabilities."""
+        """The bars of a budget.
+
+        pairs : whether rows have a confidence and its correctness.
+        """
         later = budget.total if budget.after is None else budget.after.total
         scale = float(budget.total) or np.nan
         shown, shares = (_adding_up(budget, later, scale) for scale in (1.0, scale))
