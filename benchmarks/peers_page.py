@@ -81,7 +81,7 @@ CLOSING = """\
 - **probcal** needs only numpy, and was the fastest here for scores and errors of an event. For
   credit risk it has master scales, offsets and inverse maps.
 - **torchmetrics** and **probmetrics** work on GPUs, in batches and within a training loop, with
-  automatic differentiation where it is defined. probaudit copies tensors to the CPU.
+  automatic differentiation of smooth measures. probaudit copies tensors to the CPU.
 - **netcal** calibrates object detection and regression, and has Bayesian fits of calibrators with
   an uncertainty of their parameters. probaudit does neither.
 - **probmetrics** has calibrators from trees and order-preserving networks.

@@ -3,7 +3,7 @@ Vision: a network that is too sure of itself
 ============================================
 
 A small network reads handwritten digits. It was trained until it made no error on its training
-images. On new, noisy images it is still almost certain, also where it is wrong.
+images. On new, noisy images it is still almost certain, even when it is wrong.
 """
 
 import warnings
