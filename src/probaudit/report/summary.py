@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ECE = "ECE, 15 bins"
 RELATIVE = "log loss / base rate"
-EXPECTED = "expected if calibrated"
+EXPECTED = "if calibrated"
 FEW_ROWS = 500  # below, the summary shows the interval of the log loss
 
 
