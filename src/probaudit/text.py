@@ -77,6 +77,15 @@ def percent(share: float) -> str:
     return _minus(f"{round(round(float(share), 12), 3) + 0.0:.1%}")
 
 
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, to 0.1.
+
+    >>> points(0.0731), points(-0.2)
+    ('7.3', '−20.0')
+    """
+    return percent(difference).removesuffix("%")
+
+
 def whole_percent(share: float) -> str:
     """A share in a headline, in whole percent.
 

@@ -552,7 +552,7 @@ def test_two_rows_are_undecided():
     found = pb.audit(y, p, repair=False)
     assert rules(found)["against_class_frequencies"] == "good"
     assert found.grade == "cannot_tell"
-    assert "60 rows cannot show whether recalibration removes 1%" in found.decision.sentence
+    assert "60 rows are too few to show whether recalibration removes 1%" in found.decision.sentence
 
 
 def test_the_headline_uses_every_test(world):
@@ -578,7 +578,7 @@ def test_the_headline_uses_every_test(world):
             -0.051,
             1.0,
             "note",
-            "No hidden groups detected with these features: their estimated cost is 0.0%",
+            "No hidden groups are detected with these features: their estimated cost is 0.0%",
         ),
         (
             -0.1,
@@ -588,6 +588,8 @@ def test_the_headline_uses_every_test(world):
             "note",
             "of the Brier score (95% interval −10.0% to 20.0%). Groups that these features do not",
         ),
+        (-0.01, -0.001, 0.01, 1.0, "note", "No hidden groups are detected with these features"),
+        (0.001, 0.002, 0.01, 1.0, "note", "Hidden groups cost little with these features"),
         (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
         (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),
         (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to search for hidden groups."),

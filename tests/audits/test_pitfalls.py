@@ -133,7 +133,7 @@ CASES = {
     "judged_on_its_own_rows": (own_rows, "bad", other_rows),
     "calibrated_but_not_for_all": (unequal, "warning", equal),
     "low_error_high_loss": (lambda: cancelling(0.5), "warning", lambda: cancelling(0.0)),
-    "blind_temperature": (lambda: compared("mcp"), "warning", lambda: compared("mcs")),
+    "blind_temperature": (lambda: compared("mcp"), "note", lambda: compared("mcs")),
     "few_confidences": (replaced, "warning", continuous),
     "miscalibrated_group": (lambda: groups(0.15), "warning", lambda: groups(0.0)),
     "miscalibrated_class": (lambda: classes(True), "warning", lambda: classes(False)),

@@ -174,7 +174,9 @@ def test_the_caption_of_a_grouping_diagram_counts_what_is_left_out(rows, region_
         region_high=observed + 0.1,
         region_rows=counts,
         region_differs=np.array([True, False, False, True]),
+        region_rule=np.array(["a", "b", "c", "d"], object),
     )
+    assert found.columns()["region"].tolist() == ["a", "d", "b", "c"]  # those that differ first
     picture = found.picture()
     drawn = [mark for mark in marks(picture.panels[0], Points) if mark.size is not None]
     missing = len(counts) - sum(len(mark.x) for mark in drawn)
@@ -183,7 +185,7 @@ def test_the_caption_of_a_grouping_diagram_counts_what_is_left_out(rows, region_
     assert ("Left out" in picture.caption) == bool(left_out)
     assert f"Left out: {left_out} of fewer than 10 rows." in picture.caption or not left_out
     assert ("imprecise" in picture.caption) == (max(region_rows) < 10)
-    assert "Vertical lines are 95% intervals" in picture.caption
+    assert "Vertical lines are exact 95% intervals" in picture.caption
     many = replace(
         found,
         **{
@@ -884,7 +886,8 @@ def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
     p, y = np.full(n, 0.55), np.arange(n) % 3 == 0
     rows = pb.Predictions(y.astype(int), np.column_stack([1 - p, p]))
     (grid,) = diagram_grids(rows, pb.Binary())
-    caption = BeforeAfter.of_grids(grid, None, event="class 1").picture().caption
+    chosen = {"event": "class 1", "happened": "observed"}
+    caption = BeforeAfter.of_grids(grid, None, **chosen).picture().caption
     assert ("predicted 55%, observed 33%" in caption) == named
 
 

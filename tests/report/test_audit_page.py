@@ -19,7 +19,17 @@ from probaudit.diagrams.picture import Band
 from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page
-from probaudit.report.page import Columns, Figure, FindingList, Page, Section, Table, Words, as_html
+from probaudit.report.page import (
+    Columns,
+    Figure,
+    FindingList,
+    Page,
+    Section,
+    StepList,
+    Table,
+    Words,
+    as_html,
+)
 from probaudit.text import number
 
 SECTIONS = [
@@ -89,10 +99,11 @@ def test_the_page_has_every_section_and_finding(found):
     assert page.title == "a title"
     assert page.headline == found.headline
     assert (page.grade, page.lead) == (found.decision.words, found.decision.sentence)
-    lists = [
-        block for part in page.sections for block in blocks(part) if isinstance(block, FindingList)
+    shown = [block for part in page.sections for block in blocks(part)]
+    said = [one for block in shown if isinstance(block, FindingList) for one in block.findings]
+    said += [
+        one for block in shown if isinstance(block, StepList) for one in block.steps if one.rule
     ]
-    said = [finding for block in lists for finding in block.findings]
     assert sorted(said, key=repr) == sorted(found.findings, key=repr)
     ids = [part.name for part in page.sections] + list(figures(page))
     assert len(set(ids)) == len(ids)
@@ -174,7 +185,7 @@ def test_tables_beside_charts_join_the_ends_of_intervals(found):
     names = ["rows", "predicted", "observed", "95% interval", "verdict"]
     assert list(shown.shown) == names
     low, high = (shown.columns[f"95% interval, {end}"] for end in ("low", "high"))
-    cells = [row[3] for row in shown.table_rows]
+    cells = [dict(row)["95% interval"] for row in shown.table_rows]
     assert cells == [f"{a} to {b}" for a, b in zip(low, high, strict=True)]
     assert {"from", "to", "share of rows"} <= set(shown.columns)  # for files
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probaudit.audits.finding import Finding
+from probaudit.audits.finding import Calibrate, Finding, NameGroups
 from probaudit.diagrams.diagram import Diagram
 from probaudit.diagrams.picture import Axis, Line, Panel, Picture, Points
 from probaudit.report.page import (
@@ -31,6 +31,7 @@ from probaudit.report.page import (
     Page,
     Section,
     Segment,
+    StepList,
     Table,
     Words,
     as_html,
@@ -107,6 +108,7 @@ def page(text: str) -> Page:
     blocks = (
         Words(text),
         FindingList([Finding("bad", text, advice=(text,))]),
+        StepList([Finding("bad", text, advice=(text,), reference=text)]),
         Facts([(text, text)]),
         table,
         figure,
@@ -302,3 +304,29 @@ def test_runs_of_blocks_that_fit_half_of_a_printed_page():
 def test_a_heading_tells_two_figures_of_one_diagram_apart():
     plain, headed = (Figure("curve", {(): Curve("a")}, heading=h).first for h in ("", "Detail"))
     assert headed.title == f"Detail: {plain.title[0].lower()}{plain.title[1:]}"
+
+
+def test_a_step_ends_in_code_to_copy():
+    ends = Finding("note", "why", advice=("Compare: ", Calibrate(), "."))
+    within = Finding("note", "why", advice=("Use groups (", NameGroups(), ")."))
+    steps = StepList([ends, within])
+    assert steps.code(ends) == "probaudit calibrate FILE -o calibrator.json"
+    assert steps.sentence(ends) == [(False, "Compare:")]
+    assert steps.code(within) == ""
+    assert [code for code, _ in steps.sentence(within)] == [False, True, False]
+    html = as_html(Page("t", "", "h", "note", [Section("next", "What to do", [steps])]))
+    assert html.count('<li><p class="do">') == 2
+    assert "<code>probaudit calibrate FILE -o calibrator.json</code></pre>" in html
+    assert "Use groups (<code>--groups COLUMN</code>)." in html
+
+
+def test_a_heading_stays_with_a_figure_but_not_with_a_table():
+    wide = Figure("a", {(): Curve("a")}, large=True)
+    half = [Figure(name, {(): Curve(name)}) for name in ("b", "c")]
+    table = Table("t", ("a",), [("1",)])
+    assert Section("s", "s", [wide, table]).opening == [wide]
+    assert Section("s", "s", [*half, table]).opening == half
+    assert Section("s", "s", [table, wide]).opening == []
+    for blocks in ([wide, table], [*half, table], [table, wide]):
+        section = Section("s", "s", blocks)
+        assert [*section.opening, *section.others] == blocks

@@ -53,7 +53,7 @@ def sample() -> Page:
             "recalibrated, 1.62",
             [Segment(0.02, "0.02 hidden groups", "grouping"), Segment(1.6, "1.60", "calibration")],
         ),
-        LossBar("broken, 4.00", [Segment(4, "4.00", "rest"), Segment(0.01, "0.01", "null")]),
+        LossBar("broken, 4.00", [Segment(4, "4.00", "rest"), Segment(0.005, "0.005", "null")]),
     ]
     rows = [("ECE", "1,821", "−0.5", 'a "b", c'), ("=1+1", "2", "3", "")]
     headers = ("name", "rows", "difference", "words")
@@ -319,7 +319,7 @@ def test_bars_have_their_labels_inside_or_beside(opened):
     assert bars.nth(1).locator("li").first.is_visible()
     assert opened.page.locator(".bar svg.break").count() == 1
     assert "longer than drawn" in bars.nth(2).inner_text()
-    assert "below 1%: 0.01" in bars.nth(2).inner_text()
+    assert "too short to draw: 0.005" in bars.nth(2).inner_text()
 
 
 def test_names_are_explained_by_mouse_and_by_keyboard(opened):

@@ -41,8 +41,8 @@ def test_acting_on_an_event():
 def test_acting_before_and_after_recalibration():
     found = Acting({"original": BEFORE, "recalibrated": AFTER}, "class 1")
     assert found.words(0) == (
-        "Recalibrating cuts the cost by 50%, from 400 to 200 per 1,000 rows. That is 67% less than "
-        "acting on all rows (600)."
+        "Recalibrating cuts the cost by 50%, from 400 to 200 per 1,000 rows. Recalibrated outputs "
+        "cost 67% less than acting on all rows (600)."
     )
     assert found.words(2).startswith("Recalibrating does not change the cost: 200 per 1,000 rows. ")
     free = Acting({"original": points([0.9, 0.1], [1, 0]), "recalibrated": BEFORE}, "class 1")

@@ -13,7 +13,9 @@ numbers why.
 
 A share is material from 1% of the log loss on, unless `audit(material=...)` says otherwise. The
 headline of *recalibrate first* grades the gain: below 10% of the log loss the probabilities are
-slightly off, below 30% clearly, and from there on badly. Probabilities with a clearly larger log
+slightly off, below 30% clearly, and from there on badly; or by the difference between the mean
+prediction and what happened, at least clearly from 5 percentage points on, and badly from 20 on.
+Probabilities with a clearly larger log
 loss than the base-rate forecast are called that.
 """
 
@@ -60,11 +62,13 @@ HEADLINES: dict[Grade, str] = {
     "do_not_use": "Do not use these probabilities",
     "cannot_tell": "Collect more rows before you trust these probabilities",
 }
-# How far off the probabilities are, by the share of the log loss that recalibration removes.
-SEVERITIES = ((0.3, "badly"), (0.1, "clearly"), (0.0, "slightly"))
+# How far off the probabilities are: by the share of the log loss that recalibration removes, or by
+# the significant difference between what is predicted on average and what happened.
+SEVERITIES = ((0.3, 0.2, "badly"), (0.1, 0.05, "clearly"), (0.0, 0.0, "slightly"))
 OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted their calibrator
 FINDINGS = 3  # shown after the sentence
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
+NEAR = 0.03  # difference of shares, below which they have a decimal
 LEFT = 0.01  # significant difference after recalibration, from which the sentence mentions it
 # from this log loss on, relative to the base-rate forecast, probabilities are hardly better
 HARDLY_BETTER = 0.95
@@ -76,7 +80,6 @@ SAID = (
     "few_rows",
 )
 ERROR = "against_chance"
-LAST = "blind_temperature"  # the recommended calibrator accounts for most of it
 
 
 @dataclass(frozen=True)
@@ -141,16 +144,15 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     same = next((finding for finding in findings if finding.numbers.get("confidences") == 1), None)
     if grade == "do_not_use" and same is not None:
         said = (*said, same.rule)
-        advice = " ".join(part for part in same.advice if isinstance(part, str))
         apart = f"{capitalised(same.clause)}, so it does not distinguish them."
-        parts = [apart, agreement_words(case), advice]
+        parts = [apart, agreement_words(case)]
     else:
         sure = grade != "cannot_tell"
         parts = [agreement_words(case, sure=sure), *_reasons(case, grade, needed)]
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
     if wrong:  # known groups are the same groups, however found
         shown = [finding for finding in shown if finding.rule != "hidden_groups"]
-    shown.sort(key=lambda finding: (finding.level != "bad", finding.rule == LAST))
+    shown.sort(key=lambda finding: finding.level != "bad")
     return Decision(
         grade=grade,
         headline=f"{headline}.",
@@ -173,8 +175,9 @@ def _severity(case: Case) -> tuple[str, bool]:
         return "outcomes with a predicted probability of 0 happened", True
     if _worse_than_base_rate(case):
         return "the probabilities are worse than the base-rate forecast", True
-    how = next(words for least, words in SEVERITIES if repair.gain >= least)
-    return f"the probabilities are {how} off", how == SEVERITIES[0][1]
+    gap = abs(float(case.estimates["gap"])) if off_on_average(case) else 0.0
+    how = next(words for gain, off, words in SEVERITIES if repair.gain >= gain or gap >= off)
+    return f"the probabilities are {how} off", how == SEVERITIES[0][-1]
 
 
 def _worse_than_base_rate(case: Case) -> bool:
@@ -230,7 +233,8 @@ def agreement_words(case: Case, *, sure: bool = True) -> str:
         how = "too high" if predicted > observed else "too low"
         event = class_words(case.event)
         if not off_on_average(case):
-            return _with_slope(risk, _event_words(event, first, second, "and"))
+            text = _event_words(event, first, second, "and")
+            return _with_slope(risk, text) if sure else f"{capitalised(text)}."
         if sure:
             return f"Probabilities {how}: {_event_words(event, first, second, 'but')}."
         return (
@@ -263,10 +267,10 @@ def _with_slope(risk: Validation, text: str) -> str:
 
 
 def rates(*shares: float) -> list[str]:
-    """Shares in whole percent; to 0.1% if one is below 10% or if they would look equal."""
-    whole = [whole_percent(x) for x in shares]
-    near = len(set(whole)) < len(whole) and len(set(map(percent, shares))) > 1
-    return [percent(x) for x in shares] if near or min(shares) < 0.1 else whole
+    """Shares in whole percent; to 0.1% if one is below 10% or if they are near each other."""
+    near = len(set(map(percent, shares))) > 1 and max(shares) - min(shares) < NEAR
+    words = percent if near or min(shares) < 0.1 else whole_percent
+    return [words(x) for x in shares]
 
 
 def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
@@ -283,8 +287,10 @@ def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
 def _base_rate_words(case: Case, grade: Grade) -> str:
     """How much worse than the base-rate forecast the original outputs are."""
     ratio = case.estimates["log_score.normalized"]
-    if grade != "recalibrate" or not (math.isfinite(ratio) and _worse_than_base_rate(case)):
+    if grade != "recalibrate" or not (math.isfinite(ratio) and ratio >= 1):
         return ""
+    if not _worse_than_base_rate(case):
+        return f"As given, they are no better than the base-rate forecast: {_ratio_words(ratio)}."
     always = ""
     if case.pairs or case.validation is not None:
         always = f", which always predicts {rates(case.estimates['observed'])[0]}"
@@ -317,7 +323,7 @@ def _ratio_words(after: Estimate) -> str:
 def _not_better(after: Estimate) -> list[str]:
     if math.isnan(after) or after.high < 1:
         return []
-    return ["They do not show that the probabilities are better than the base-rate forecast."]
+    return ["So far, nothing shows that the probabilities are better than the base-rate forecast."]
 
 
 def _too_few_words(case: Case, needed: int | None) -> str:
@@ -338,12 +344,12 @@ def _too_few_words(case: Case, needed: int | None) -> str:
         return few if case.too_few else ""
     rows += "" if round(case.effective_rows) == case.rows else " (effective)"
     return (
-        f"{rows} cannot show whether recalibration removes {share} of the log loss: about "
-        f"{_round(needed)} would."
+        f"{rows} are too few to show whether recalibration removes {share} of the log loss; about "
+        f"{two_digits(needed)} are needed."
     )
 
 
-def _round(rows: int) -> str:
+def two_digits(rows: int) -> str:
     """A number of rows to two digits."""
     return f"{round(rows, 2 - len(str(rows))):,}"
 
@@ -404,7 +410,8 @@ def _accuracy_words(case: Case, repair: Repair) -> str:
         return ""
     noise = Z95 * math.sqrt(2 * before * (1 - before) / max(case.effective_rows, 1))
     if not abs(after - before) >= max(LEAST_CHANGE, noise):
-        return f" and hardly changes accuracy ({rates(before)[0]})"
+        stays = ", then ".join(dict.fromkeys(rates(before, after)))
+        return f" and hardly changes accuracy ({stays})"
     first, second = rates(before, after)
     verb = "lifts" if after > before else "lowers"
     return f" and {verb} accuracy from {first} to {second}"

@@ -64,7 +64,25 @@ class NameGroups:
     kind: ClassVar[str] = "name_groups"
 
 
-Action = Calibrate | ApplyCalibrator | NameGroups
+@dataclass(frozen=True)
+class JudgeCalibrated:
+    """Judge the calibrated outputs on labelled rows that did not fit the calibrator; `uses` as in
+    `Calibrate`."""
+
+    kind: ClassVar[str] = "judge"
+    uses: Literal["", "groups", "features"] = ""
+
+
+@dataclass(frozen=True)
+class CheckNewRows:
+    """Check that the log loss of new rows, divided by that of the base-rate forecast, is at most
+    `limit`."""
+
+    kind: ClassVar[str] = "check"
+    limit: float
+
+
+Action = Calibrate | ApplyCalibrator | JudgeCalibrated | CheckNewRows | NameGroups
 Advice = tuple[str | Action, ...]
 Spelling = Callable[[Action], str]
 
@@ -90,9 +108,15 @@ class Commands:
     def __call__(self, action: Action) -> str:
         if isinstance(action, NameGroups):
             return f"--groups {shlex.quote(self.groups)}"
+        new = NEW_ROWS + PurePath(self.file).suffix
         if isinstance(action, ApplyCalibrator):
-            new = NEW_ROWS + PurePath(self.file).suffix
             return _line("apply", CALIBRATOR_FILE, new, *self.outputs, "-o", CALIBRATED_FILE)
+        if isinstance(action, JudgeCalibrated):
+            written = ["--probs", "p_*"] if self.outputs else []  # the columns that `apply` writes
+            return _line("compare", new, CALIBRATED_FILE, *self.rows, *written)
+        if isinstance(action, CheckNewRows):
+            limit = f"log_score.normalized={action.limit:g}"
+            return _line("check", new, *self.rows, "--max", limit)
         method = [] if action.method == "auto" else ["--method", action.method]
         columns = {"groups": ",".join(action.columns) or self.groups, "features": self.features}
         uses = [f"--{action.uses}", columns[action.uses]] if action.uses else []
@@ -139,11 +163,24 @@ candidates=['isotonic']).calibrator"
         if isinstance(action, NameGroups):
             return "pb.audit(..., columns={name: values}, regions=[name])"
         if isinstance(action, ApplyCalibrator):
-            uses = f", {action.uses}=new_{action.uses}" if action.uses else ""
-            return f"calibrator.predict_proba(new_proba{uses})"
+            return self._calibrated(action.uses)
+        if isinstance(action, JudgeCalibrated):
+            return f"pb.audit({', '.join(['new_y', self._calibrated(action.uses), *self._names])})"
+        if isinstance(action, CheckNewRows):
+            new = "new_rows" if self.whole else ", ".join(["new_y", "new_proba", *self.given[2:]])
+            return f"assert pb.audit({new})['log_score.normalized'] <= {action.limit:g}"
         method = [] if action.method == "auto" else [f"candidates={[action.method]!r}"]
         arguments = ", ".join([*self.given, *self._used(action), *method])
         return f"calibrator = pb.select_calibrator({arguments}).calibrator"
+
+    def _calibrated(self, uses: str) -> str:
+        """The calibrated probabilities of new rows."""
+        return f"calibrator.predict_proba(new_proba{f', {uses}=new_{uses}' if uses else ''})"
+
+    @property
+    def _names(self) -> list[str]:
+        """The arguments that name classes; the others are about the original outputs."""
+        return [one for one in self.given[2:] if one.startswith(("classes=", "event="))]
 
     def _used(self, action: Calibrate) -> list[str]:
         """The arguments of groups or features."""

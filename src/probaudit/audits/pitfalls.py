@@ -99,8 +99,9 @@ def blind_temperature(case: Case) -> Finding | None:
     if not (math.isfinite(gap) and gap > widths and gap > CLEAR_LOSS * plain.log_score):
         return None
     shifted = "mean accuracy" if case.pairs else "class frequencies"
+    corrected_already = helps(case.selected, case.material) and case.selected is not plain
     return Finding(
-        "warning",
+        "note" if corrected_already else "warning",
         f"Temperature scaling misses a shift of the {shifted}: it leaves a log loss of "
         f"{short_number(plain.log_score)}, bias correction {short_number(corrected.log_score)}.",
         clause=f"temperature scaling misses a shift of the {shifted}",
@@ -222,7 +223,7 @@ def _group_advice(case: Case, worst: Group) -> Advice:
     repair, again = calibrate_groups(case), "then audit the groups of other rows"
     best = case.repair_of_groups
     if best is not None and helps(best, case.material):
-        return (f"{capitalised(best.title)} corrects groups. Apply it, {again}.",)
+        return (f"Check the groups again in new rows: {best.title} corrects groups.",)
     if repair is None:
         columns = " and ".join(worst.population.columns)
         return (f"Give the model {columns}, {again}.",)
@@ -284,7 +285,7 @@ def _class_advice(case: Case) -> Advice:
     if raw is None or not (lower and helps(best, case.material)):
         return (see,)
     return (
-        f"See which classes remain wrong after recalibration: {best.title} lowers their mean error "
+        f"Check the classes again in new rows: {best.title} lowers their mean error "
         f"from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
     )
 

@@ -319,6 +319,7 @@ def compare_repairs(
             selected=selected,
             best=best,
             worse=worse_by.low > VISIBLE * float(lowest @ trials[name].share),
+            gain=trial.numbers["gain"],
             infinite_rows=trial.numbers["log_score"].infinite_rows,
         )
         repairs.append(
@@ -496,8 +497,11 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
-def _comment(name: str, *, selected: str, best: str, worse: bool, infinite_rows: int) -> str:
-    """The comment on a calibrator in the report."""
+def _comment(
+    name: str, *, selected: str, best: str, worse: bool, gain: Estimate, infinite_rows: int
+) -> str:
+    """The comment on a calibrator in the report. If none is selected, each is compared with the
+    original outputs."""
     if name == CONTROL:
         return (
             "control, never recommended: every row gets the same confidence, which accuracy and ECE"
@@ -513,6 +517,8 @@ def _comment(name: str, *, selected: str, best: str, worse: bool, infinite_rows:
         )
     if infinite_rows:
         return f"infinite log loss: in {counted(infinite_rows)} the outcome has probability 0"
+    if selected == "identity" and gain.low <= 0:
+        return "worse than the original" if gain.high < -VISIBLE else "tied with the original"
     if name == best:
         return "the best log loss, but tied with a simpler one"
     return "worse than the best" if worse else "tied with the best"

@@ -13,7 +13,7 @@ from typing import Literal
 from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
-from ..text import p_words, percent, short_number, whole_percent
+from ..text import capitalised, p_words, percent, short_number, whole_percent
 from .case import FEW_ROWS, Case, off_on_average
 from .finding import (
     Advice,
@@ -424,13 +424,14 @@ def hidden_groups(case: Case) -> Finding | None:
     numbers = {"value": share, "low": low, "high": high}
     left = case.repair_of_groups
     if low <= WORTH_REPAIRING:
-        no = "No hidden groups" if left is None else f"After {left.title}, no hidden groups"
+        after = "" if left is None else f"after {left.title}, "
+        found = "no hidden groups are detected" if low <= 0 else "hidden groups cost little"
+        cost = f"their estimated cost is {percent(max(share, 0.0))} of the {score} ({span})"
         return Finding(
             "note",
-            f"{no} detected with these features: their estimated cost is "
-            f"{percent(max(share, 0.0))} of the {score} ({span}). Groups that these features do "
-            f"not reveal are not ruled out.{_partial_search(budget)}",
-            clause="no hidden groups are detected with these features",
+            f"{capitalised(after + found)} with these features: {cost}. Groups that these features "
+            f"do not reveal are not ruled out.{_partial_search(budget)}",
+            clause=f"{found} with these features",
             numbers=numbers,
         )
     known = budget.found.given_groups

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from ..audits.finding import CALIBRATED_FILE, NEW_ROWS
+from ..audits.finding import CALIBRATED_FILE, NEW_ROWS, Commands, JudgeCalibrated
 from ..data.predictions import Predictions
 from ..engines.row_source import RowSource
 from ..errors import InputError
@@ -75,11 +75,10 @@ def calibrate(
     say(f"Saved to {output}. Next, apply it to new rows, such as {new}:")
     say(command_line("apply", output, new, *outputs_for_apply(context), "-o", CALIBRATED_FILE))
     if not sample.pairs:
-        outputs = given(context, *OUTPUTS)
-        each = [*outputs, "--probs", "p_*"] if outputs else []
-        rest = [*given(context, *ROWS), *each]
+        outputs = tuple(given(context, *OUTPUTS))
+        spell = Commands(str(new), (*given(context, *ROWS), *outputs), outputs)
         say("If they have labels, judge it on them. The rows that fitted it flatter it.")
-        say(command_line("compare", new, CALIBRATED_FILE, *rest))
+        say(spell(JudgeCalibrated()))
 
 
 def _group_columns(rows: Predictions) -> str | tuple[str, ...] | None:

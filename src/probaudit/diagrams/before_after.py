@@ -16,7 +16,7 @@ from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
 BINS = 15  # as in the ECE
-LEAST_SHARE, LEAST_GAP = 0.02, 0.05  # of the rows, for a bin to be named, and its gap
+LEAST_GAP = 0.05  # of a bin, to be named
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
 ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}
 
@@ -38,7 +38,7 @@ class Bins(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class BeforeAfter(Diagram):
     """Bins of equal width of the original outputs and, if there are any, of the recalibrated ones.
-    `places` are the numbers of the bins."""
+    `places` are the numbers of the bins. `happened` is the verb for the observed rate."""
 
     percents = ("predicted", "observed", LOW, HIGH)
 
@@ -48,9 +48,12 @@ class BeforeAfter(Diagram):
     left_out: int = 0
     bins: int = BINS
     few: int = FEW
+    happened: str = "right"
 
     @classmethod
-    def of_grids(cls, before: FineGrid, after: FineGrid | None, *, event: str) -> BeforeAfter:
+    def of_grids(
+        cls, before: FineGrid, after: FineGrid | None, *, event: str, happened: str = "right"
+    ) -> BeforeAfter:
         grids = {ORIGINAL: before} | ({} if after is None else {RECALIBRATED: after})
         series, places, left_out = {}, {}, 0
         bins = bins_for(int(before.rows.sum()), BINS)
@@ -62,7 +65,7 @@ class BeforeAfter(Diagram):
             fields = (cells.rows, cells.outputs, cells.targets, low, high)
             series[name] = Bins(*(field[shown] for field in fields))
             places[name] = cells.number[shown]
-        return cls(series, places, event, left_out, bins, few_rows(before.rows))
+        return cls(series, places, event, left_out, bins, few_rows(before.rows), happened)
 
     @property
     def curved(self) -> bool:
@@ -79,11 +82,7 @@ class BeforeAfter(Diagram):
             rows, predicted, observed, low, high = one
             role = ROLES[name]
             after = name == RECALIBRATED
-            # no line across bins that are left out
-            gaps = np.flatnonzero(np.diff(self.places[name]) > 1) + 1
-            x = np.insert(predicted, gaps, (predicted[gaps - 1] + predicted[gaps]) / 2)
-            y = np.insert(observed, gaps, np.nan)
-            marks.append(Line(x, y, role=role, dashed=after))
+            marks.append(Line(predicted, observed, role=role, dashed=after))
             marks.append(
                 Points(
                     predicted,
@@ -97,7 +96,7 @@ class BeforeAfter(Diagram):
                 )
             )
         panel = Panel(
-            (*marks, *self._labels(*self._worst)),
+            (*marks, *self._labels()),
             Axis("predicted probability", 0, 1, percent=True),
             Axis("observed", 0, 1, percent=True),
             square=True,
@@ -106,38 +105,39 @@ class BeforeAfter(Diagram):
         caption = (
             f"{self.bins} bins of equal width, with 95% intervals. Larger points have more rows."
         )
-        caption += (left if self.left_out else "") + self._callout()
+        caption += left if self.left_out else ""
+        caption += self._worst_words()
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
     @property
-    def _worst(self) -> tuple[float, float]:
-        """Mean prediction and observed rate of the bin of the original outputs with the largest
-        gap, of those that have at least 2% of the rows."""
-        rows, predicted, observed, *_ = self.series[ORIGINAL]
-        enough = rows >= LEAST_SHARE * rows.sum()
-        worst = int(np.argmax(enough * np.abs(predicted - observed)))
-        return float(predicted[worst]), float(observed[worst])
+    def _worst(self) -> tuple[float, ...]:
+        """The bin of the original outputs that adds most to the ECE."""
+        rows, predicted, observed, *_ = columns = self.series[ORIGINAL]
+        worst = int(np.argmax(rows * np.abs(predicted - observed)))
+        return tuple(float(column[worst]) for column in columns)
 
-    def _callout(self) -> str:
-        """The bin with the largest gap among those whose interval excludes the diagonal."""
-        rows, predicted, observed, low, high = self.series[ORIGINAL]
-        gap = np.abs(predicted - observed)
-        clear = (predicted < low) | (predicted > high)
-        named = clear & (rows >= LEAST_SHARE * rows.sum()) & (gap >= LEAST_GAP)
-        if not named.any():
+    @property
+    def _clear(self) -> bool:
+        """Whether the worst bin is off by much, and its interval excludes the diagonal."""
+        _, predicted, observed, low, high = self._worst
+        return not low <= predicted <= high and abs(predicted - observed) >= LEAST_GAP
+
+    def _worst_words(self) -> str:
+        _, predicted, observed, *_ = self._worst
+        if not self._clear:
             return ""
-        worst = int(np.argmax(named * gap))
-        x, y = whole_percent(float(predicted[worst])), whole_percent(float(observed[worst]))
-        of = f", {ORIGINAL}" if len(self.series) > 1 else ""
+        of = f" of the {ORIGINAL} outputs" if len(self.series) > 1 else ""
         return (
-            f" Largest gap whose interval excludes the diagonal{of}: predicted {x}, observed {y}."
+            f" The bin{of} that adds most to the ECE: predicted {whole_percent(predicted)}, "
+            f"{self.happened} {whole_percent(observed)}."
         )
 
-    def _labels(self, x: float, y: float) -> list[Mark]:
-        """The names of two curves, in the corner on the other side of the diagonal than the bin at
-        x and y."""
+    def _labels(self) -> list[Text]:
+        """The names of two curves, in the corner on the other side of the diagonal than the worst
+        bin."""
         if len(self.series) == 1:
             return []
+        _, x, y, *_ = self._worst
         texts = {ORIGINAL: f"● {ORIGINAL}", RECALIBRATED: f"○ {RECALIBRATED}"}
         heights = (0.96, 0.89) if x > y else (0.11, 0.04)
         side: dict[str, Any] = {"x": 0.02} if x > y else {"x": 0.98, "anchor": "end"}

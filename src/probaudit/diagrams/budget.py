@@ -114,7 +114,7 @@ class LossBudget(Diagram):
     def not_detected(self) -> str:
         """Which parts are 0, in a sentence; "" if none is."""
         names = [one.name.removesuffix(" (at least)") for one in self.parts if one.shown <= 0]
-        return f"Not detected: {listed(names)}." if names else ""
+        return f"Not detected, so 0 here: {listed(names)}." if names else ""
 
     def columns(self) -> dict[str, np.ndarray]:
         rows = self.rows

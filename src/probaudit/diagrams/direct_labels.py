@@ -23,6 +23,9 @@ ROUNDING = 1e-9
 KEYS = {True: "╌ ", False: "— "}  # before the names of dashed and solid lines aside
 
 
+Anchor = Literal["start", "middle", "end"]
+
+
 class Box(NamedTuple):
     """The place of a label, in shares of the panel."""
 
@@ -30,6 +33,14 @@ class Box(NamedTuple):
     right: float
     bottom: float
     top: float
+
+    anchor: Anchor = "middle"
+
+    @property
+    def anchored(self) -> tuple[tuple[float, float], Anchor]:
+        """The place of the text, which begins or ends at a curve beside it."""
+        across = {"start": self.left, "end": self.right, "middle": self.middle[0]}[self.anchor]
+        return (across, self.middle[1]), self.anchor
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -90,7 +101,7 @@ class _Labels:
                 return {}
             if best is not None:
                 self.taken.append(best[1])
-                labels[mark.name] = self._text(mark, mark.name, best[1].middle, "middle")
+                labels[mark.name] = self._text(mark, mark.name, *best[1].anchored)
         return labels
 
     def aside(self) -> dict[str, Text]:
@@ -109,9 +120,7 @@ class _Labels:
                 }
         return {}
 
-    def _text(
-        self, mark: Line, text: str, at: tuple[float, float], anchor: Literal["start", "middle"]
-    ) -> Text:
+    def _text(self, mark: Line, text: str, at: tuple[float, float], anchor: Anchor) -> Text:
         place = (self.left + at[0] * self.width, self.low + at[1] * self.height)
         return Text(*place, text, anchor, role=mark.role)
 
@@ -144,8 +153,12 @@ class _Labels:
                         yield room - abs(box.middle[1] - own[at]), box
             slope = abs(own[min(at + 1, STEPS - 1)] - own[max(at - 1, 0)]) / (2 / (STEPS - 1))
             beside = slope > STEEP and not confused
-            for left in (middle + GAP, middle - GAP - wide) if beside else ():
-                box = Box(left, left + wide, own[at] - LINE / 2, own[at] + LINE / 2)
+            sides: tuple[tuple[float, Anchor], ...] = (
+                (middle + GAP, "start"),
+                (middle - GAP - wide, "end"),
+            )
+            for left, anchor in sides if beside else ():
+                box = Box(left, left + wide, own[at] - LINE / 2, own[at] + LINE / 2, anchor)
                 if (room := self._room(box, self.heights)) > 0:
                     yield room - wide, box
 

@@ -22,10 +22,10 @@ DIRECTIONS = {
     UNDERCONFIDENT: "under",
 }
 OBSERVED = {  # names of the marks of observed rates
-    "agrees": "observed, with 95% interval",
+    "agrees": "observed, no clear difference",
     "over": "observed, predicted too high",
     "under": "observed, predicted too low",
-    "mixed": "observed, wrong in part of the range",
+    "mixed": "observed, off at some outputs",
 }
 
 

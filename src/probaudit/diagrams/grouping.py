@@ -41,8 +41,14 @@ class GroupingDiagram(GroupingRates, Diagram):
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Regions, each with its bin."""
+        """Regions, each with its bin; those that differ from their bin first."""
+        columns = self._columns()
+        order = np.argsort(~self.region_differs, kind="stable")
+        return {name: column[order] for name, column in columns.items()}
+
+    def _columns(self) -> dict[str, np.ndarray]:
         return {
+            "region": self.region_rule,
             "bin": self.region_bin + 1,
             "rows": self.region_rows,
             "predicted": self.region_stated,
@@ -89,7 +95,7 @@ class GroupingDiagram(GroupingRates, Diagram):
     def _caption(self) -> str:
         parts = ["Each point is a region of rows with similar predictions: the further apart the "]
         parts[0] += "regions of one bin are, the more loss hidden groups cause."
-        parts[0] += " Vertical lines are 95% intervals." if self._with_intervals else ""
+        parts[0] += " Vertical lines are exact 95% intervals." if self._with_intervals else ""
         left_out = [
             (int((~_thick(rows)).sum()), what)
             for rows, what in ((self.rows, "bin"), (self.region_rows, "region"))
@@ -116,9 +122,9 @@ class GroupingDiagram(GroupingRates, Diagram):
         for role, name, kind in kinds:
             those = kind & _thick(self.region_rows)
             if those.any():
-                shown = {key: column[those] for key, column in self.columns().items()}
+                shown = {key: column[those] for key, column in self._columns().items()}
                 low, high = (shown[LOW], shown[HIGH]) if self._with_intervals else (None, None)
-                detail = {key: shown[key] for key in ("predicted", "observed", "rows")}
+                detail = {key: shown[key] for key in ("region", "predicted", "observed", "rows")}
                 area = shown["rows"] / self.region_rows.max()
                 place = (shown["predicted"], shown["observed"], low, high, area)
                 marks.append(Points(*place, role=role, name=name, detail=detail))

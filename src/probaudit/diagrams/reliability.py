@@ -51,6 +51,7 @@ class Reliability(Diagram):
         mean Brier score 2 (p - y)^2 that isotonic regression removes.
     null_mean, null_high, p_value : mean and 95% limit of the error if calibrated, and the p-value.
     histogram : [3, bars]: left and right end, and rows.
+    remark : a sentence at the end of the caption.
     curve : for CORP, the knots [2, m] of the isotonic regression. band : [3, m], outputs and the
         95% range of the regression of a calibrated model.
     """
@@ -77,6 +78,7 @@ class Reliability(Diagram):
     bins: str
     curve: np.ndarray | None = None
     band: np.ndarray | None = None
+    remark: str = ""
 
     @classmethod
     def of_grid(
@@ -190,7 +192,7 @@ class Reliability(Diagram):
             left, right, low, high = (end[~thin] for end in spans)
             marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
         kinds = (
-            (~thin & (self.verdict == ""), "agrees", "in agreement"),
+            (~thin & (self.verdict == ""), "agrees", "inside its 95% range"),
             (self.verdict == "high", "over", "predicted too high"),
             (self.verdict == "low", "under", "predicted too low"),
             (thin, "thin", f"fewer than {few_rows(self.rows)} rows"),
@@ -233,7 +235,7 @@ class Reliability(Diagram):
             f"{what} {number(self.error, 3)}; a calibrated model would have "
             f"{number(self.null_mean, 3)} on average and {number(self.null_high, 3)} at most (95% "
             f"limit; {p_words(self.p_value)}). {self.bins}, {self.n:,} rows."
-            f"{'' if self.curve is not None else LINES}"
+            f"{'' if self.curve is not None else LINES}{self.remark and f' {self.remark}'}"
         )
 
     def _description(self) -> str:

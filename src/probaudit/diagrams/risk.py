@@ -132,7 +132,7 @@ class RiskCurves(Diagram):
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
             role = ROLES.get(name, f"series {k}")
-            label = name + (f" (log loss {score:.2f})" if np.isfinite(score) else "")
+            label = name + (f" (log loss / base rate {score:.2f})" if np.isfinite(score) else "")
             marks.append(
                 Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
             )
@@ -157,7 +157,7 @@ class RiskCurves(Diagram):
 
     def _caption(self) -> str:
         scored = (
-            " The number beside a name is its log loss; the base-rate forecast has 1."
+            " The number beside a name is its log loss divided by that of the base-rate forecast."
             if np.isfinite(self.scores).any()
             else ""
         )

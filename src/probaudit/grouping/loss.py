@@ -37,7 +37,8 @@ from .regions import GivenRegions, Regions, chosen_regions
 class GroupingRates(ShownAsTable):
     """The data of a grouping diagram (Perez-Lebel et al. 2023, Figure 5). Per bin: mean output,
     observed frequency, and rows. Per region: its bin, mean output, observed frequency with its 95%
-    interval, rows, and whether the frequency of the bin lies outside the interval."""
+    interval, rows, whether the frequency of the bin lies outside the interval, and its rule in
+    words."""
 
     stated: np.ndarray
     observed: np.ndarray
@@ -49,6 +50,7 @@ class GroupingRates(ShownAsTable):
     region_high: np.ndarray
     region_rows: np.ndarray
     region_differs: np.ndarray
+    region_rule: np.ndarray
 
     def to_frame(self) -> Any:
         """A row for each region, with its bin, as a pandas DataFrame."""
@@ -64,6 +66,7 @@ class GroupingRates(ShownAsTable):
                 "low": self.region_low,
                 "high": self.region_high,
                 "differs": self.region_differs,
+                "region": self.region_rule,
             }
         )
 
@@ -494,6 +497,7 @@ def _grouping_rates(one: Measured) -> GroupingRates:
         region_high=high,
         region_rows=one.rows,
         region_differs=(expected < low) | (expected > high),
+        region_rule=np.array([assignment.rule(int(one)) for one in assignment.group], object),
     )
 
 

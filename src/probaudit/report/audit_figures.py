@@ -25,8 +25,7 @@ from ..diagrams.top_k import TopKCalibration, top_k_diagram
 from ..states import EventSums
 from ..states.sampling import drawn
 from .page import Control, Figure
-from .summary import repaired
-from .terminal import is_pairs
+from .summary import is_pairs, repaired, short
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
@@ -78,10 +77,16 @@ class DrawnEvent:
             return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
         grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
         if view not in self.errors:
-            return Reliability.of_grid(grid, bins, event=event, resamples=199)
+            drawn = Reliability.of_grid(grid, bins, event=event, resamples=199)
+            return replace(drawn, remark=self._usual() if view not in BINS else "")
         error = self.errors[view]
         diagram = Reliability.of_grid(grid, bins, event=event, resamples=1)
         return diagram.judged_by(float(error.estimate), error)
+
+    def _usual(self) -> str:
+        """The error over the usual number of bins, if fewer are drawn."""
+        usual = self.errors.get(EQUAL_BINS)
+        return f"With {EQUAL_BINS}, the ECE is {short(usual.estimate)}." if usual else ""
 
 
 def _events(audit: Audit) -> dict[str, tuple[Lens, DrawnEvent]]:

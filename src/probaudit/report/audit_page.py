@@ -16,13 +16,14 @@ from ..diagrams.diagram import Diagram
 from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
 from ..diagrams.repair_gains import RepairGains
-from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
+from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent, points
 from ..version import __version__
 from . import summary
 from .audit_figures import error_figures, judged_words, reliability, sharpness
 from .budget_section import where_the_loss_goes
 from .class_figures import class_figures
-from .decision_section import decision_section
+from .decision_section import decision_section, treat_all_alike
+from .next_steps import next_steps
 from .page import (
     Block,
     Columns,
@@ -32,10 +33,13 @@ from .page import (
     FindingList,
     Page,
     Section,
+    StepList,
     Table,
     Words,
 )
+from .page.shell_lines import in_lines
 from .sections import provenance
+from .summary import is_constant, is_pairs
 from .terminal import (
     CONSTANT,
     LABELS,
@@ -44,8 +48,6 @@ from .terminal import (
     grouped_by,
     interval,
     interval_of,
-    is_constant,
-    is_pairs,
     predicted_words,
     region_words,
     share_interval,
@@ -60,7 +62,7 @@ CLASS_TABLE = 20
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
 DEBIASED = "95% interval, debiased"
-CORRECTED = "p, corrected"
+CORRECTED, CORRECTED_ECE = "p, corrected", "p of the ECE, corrected"
 NO_DIAGRAM = "No reliability diagram and no decisions: all rows have the same probability"
 TIPS = {
     DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
@@ -73,6 +75,7 @@ TIPS = {
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
     "p": "of this test alone, not corrected for the others",
     CORRECTED: "corrected for the number of tests in this table (Holm 1979)",
+    CORRECTED_ECE: "of a test of calibration; corrected for the number of groups (Holm 1979)",
 }
 
 
@@ -138,7 +141,10 @@ def _summary(audit: Audit) -> Section:
     best = summary.repaired(audit)
     before = FineGrid.of_event(audit.evidence.judged)
     diagram = BeforeAfter.of_grids(
-        before, None if best is None else best.grid, event=judged_words(audit)
+        before,
+        None if best is None else best.grid,
+        event=judged_words(audit),
+        happened="right" if is_pairs(audit) or audit.event is None else "observed",
     )
     loss = summary.loss_bars(audit)
     bars: list[Block] = [] if loss is None else [loss]
@@ -164,7 +170,7 @@ def _steps(audit: Audit) -> list[Block]:
     fit = summary.command(audit, audit.spelling)
     if not fit:
         return []
-    both = map(summary.in_lines, (fit, summary.next_command(audit, audit.spelling)))
+    both = map(in_lines, (fit, summary.next_command(audit, audit.spelling)))
     action = audit.decision.action
     needs = f" (they need {action.needs})" if action is not None and action.needs else ""
     return [CommandLine("\n".join(both), f"Do this: fit, then apply to new rows{needs}")]
@@ -177,15 +183,18 @@ def _summary_table(audit: Audit) -> Table:
     after = summary.repaired(audit) is not None
     caption = "Before and after recalibration" if after else "Key numbers"
     caption += f" ({sampled})" if sampled else ""
-    return Table(caption, names, rows, tips=TIPS)
+    return Table(
+        caption, names, rows, tips=TIPS, after=names.index(summary.AFTER) if after else None
+    )
 
 
-def _next_steps(audit: Audit) -> Section | None:
-    """What else to do: the most important findings."""
-    found = audit.decision.findings
-    if not found:
-        return None
-    return Section("next", "What to do", [FindingList(found, audit.spelling, advice_first=True)])
+def _next_steps(audit: Audit) -> Section:
+    steps = next_steps(audit)
+    known = any(step.rule == "rejecting_all_is_better" for step in steps)
+    if audit.grade in ("use", "recalibrate") and not known and not is_constant(audit):
+        alike = treat_all_alike(audit)
+        steps += [] if alike is None else [alike]
+    return Section("next", "What to do", [StepList(steps, audit.spelling)])
 
 
 def _reliability(audit: Audit) -> Section | None:
@@ -248,7 +257,7 @@ def _classes(audit: Audit) -> Section | None:
     caption = "Each class against all others" + (
         ", those with the largest error" if len(worst) < len(audit.class_errors) else ""
     )
-    headers = ("class", "error", DEBIASED, "if calibrated", CORRECTED, "")
+    headers = ("class", "error", DEBIASED, "if calibrated", CORRECTED, "verdict")
     rows = [
         [*_error_row(error, error.adjusted), "miscalibrated" if error.miscalibrated else ""]
         for error in worst
@@ -256,6 +265,8 @@ def _classes(audit: Audit) -> Section | None:
     caption += ". A class is miscalibrated if its corrected p is below 0.01 (15 equal bins)."
     table = Table(caption, headers, rows, words=(0, 5), tips=TIPS)
     lead = "How often each predicted class is right, and the reliability of each class."
+    if not any(error.miscalibrated for error in audit.class_errors):
+        lead += " No class is found to be miscalibrated."
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
 
 
@@ -346,16 +357,16 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
     risk = groups[0].risk
     measures = {"observed_expected": "O/E", "auc": "AUC"} if risk else {}
     measures["aurc"] = "AURC"
-    first = ("group", "rows", "predicted", "observed", "difference", "95% interval")
-    headers = (*first, *measures.values(), "ECE", CORRECTED, "")
+    first = ("group", "rows", "predicted", "observed", "difference, points", "95% interval")
+    headers = (*first, *measures.values(), "ECE", CORRECTED_ECE, "verdict")
     rows = [
         (
             str(group.population),
             f"{group.rows:,}",
             percent(group.predicted),
             percent(group.observed),
-            percent(group.gap),
-            share_interval(group.gap),
+            points(group.gap),
+            f"{points(group.gap.low)} to {points(group.gap.high)}",
             *(number(group[name], 3) for name in measures),
             number(group.error.estimate, 3),
             p_value(group.adjusted),
@@ -372,7 +383,14 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
 
 def _misjudged(audit: Audit) -> Table | Words:
     assert audit.budget is not None
-    headers = ("group", "rows", predicted_words(audit.budget), "observed", "95% interval", "")
+    headers = (
+        "group",
+        "rows",
+        predicted_words(audit.budget),
+        "observed",
+        "95% interval",
+        "verdict",
+    )
     rows = [
         (
             region.rule,
@@ -423,13 +441,17 @@ def _repairs(audit: Audit) -> Section | None:
     caption += " The recommended one is in bold." if marked else ""
     if len(ordered) > 2 and any(one.selected and one.name != "identity" for one in ordered):
         caption += " The log loss and gain of the one selected are corrected for the choice."
-    if any("tied" in one.words or "worse" in one.words for one in ordered):
+    if any(one.words == "tied with the original" for one in ordered):
+        caption += (
+            " A calibrator is tied with the original if its gain is not clearly above or below 0."
+        )
+    elif any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (
             " A calibrator is worse than the best if the 95% interval of the paired difference in "
             "log loss is above 0.05% of it, and tied if not."
         )
     tips = {one.title: one.gloss for one in ordered}
-    table = Table(caption, (*headers, ""), rows, (0, 7), marked, tips)
+    table = Table(caption, (*headers, "verdict"), rows, (0, 7), marked, tips)
     best = ordered[marked[0]].title if marked else ""
     lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale

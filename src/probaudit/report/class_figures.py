@@ -31,7 +31,9 @@ SHOWN = 15  # classes in the dot plot, each with a diagram that the reader can o
 def class_figures(audit: Audit) -> list[Figure]:
     """What the model says and how often it is right by predicted class, and the reliability of each
     class."""
-    return [*_rates(audit), Figure("classwise", {(): _panels(audit)})]
+    wrong = any(error.miscalibrated for error in audit.class_errors)
+    panels = [Figure("classwise", {(): _panels(audit)})] if wrong else []
+    return [*_rates(audit), *panels]
 
 
 def _rates(audit: Audit) -> list[Figure]:
@@ -54,7 +56,9 @@ def _rates(audit: Audit) -> list[Figure]:
     )
     if len(order) < 2:
         return []
-    opened = _reliability(audit, order)
+    opened = _reliability(
+        audit, sorted(order, key=lambda k: -float(audit.class_errors[k].estimate))
+    )
     dots = replace(diagram, what="predicted class", total=len(names))
     return [Figure("class-rates", {(): dots}, opens=opened.name), opened]
 

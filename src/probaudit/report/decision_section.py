@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from ..audits.finding import Finding
 from ..diagrams.before_after import ORIGINAL, RECALIBRATED
 from ..diagrams.decisions import decision_regions_diagram
 from ..diagrams.net_benefit import DecisionCurves
@@ -21,8 +22,7 @@ from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
 from ..scoring.risk_curve import RiskCurve
 from ..text import capitalised, class_words
 from .page import Block, Figure, Position, Section, Table, ThresholdSlider
-from .summary import repaired, sample_words
-from .terminal import is_pairs
+from .summary import is_pairs, repaired, sample_words
 from .threshold_words import Acting, Answering, Threshold, table_rows
 
 if TYPE_CHECKING:
@@ -98,10 +98,30 @@ def threshold_rule(audit: Audit) -> Threshold:
     return Acting(points, class_words(audit.event)) if acting else Answering(points)
 
 
+def treat_all_alike(audit: Audit) -> Finding | None:
+    """The advice to treat all rows alike, if no output is worth more at the first threshold."""
+    how = threshold_rule(audit)
+    k = _first(audit, how) - 1
+    decision = how.cheapest_for_all(k)
+    if not decision:
+        return None
+    return Finding("note", how.words(k), advice=(f"If {how.costs(k)}, {decision}.",))
+
+
+def _least(audit: Audit, how: Threshold) -> int:
+    """The lowest threshold in percent: no most probable class of K has less than 1 / K."""
+    every = isinstance(how, Acting) or is_pairs(audit)
+    return 1 if every else math.ceil(100 / audit.summary.plan.n_classes)
+
+
+def _first(audit: Audit, how: Threshold) -> int:
+    """The threshold in percent at which the slider starts."""
+    return min(max(_start(audit, how), _least(audit, how)), 99)
+
+
 def threshold_slider(audit: Audit, how: Threshold) -> ThresholdSlider:
     """The slider of a rule."""
-    acting = isinstance(how, Acting)
-    least = 1 if acting or is_pairs(audit) else math.ceil(100 / audit.summary.plan.n_classes)
+    acting, least = isinstance(how, Acting), _least(audit, how)
     places = range(least - 1, len(THRESHOLDS))
     positions = [
         Position(
@@ -127,7 +147,7 @@ def threshold_slider(audit: Audit, how: Threshold) -> ThresholdSlider:
         headers=(how.rows_words, *how.points),
         names=how.names,
         positions=positions,
-        start=min(max(_start(audit, how), least), 99),
+        start=_first(audit, how),
         few=Table(what, headers, table_rows(how, few), (0, 2), tips=how.tips),
         markers={name: found[least - 1 :] for name, found in _markers(how).items()},
     )

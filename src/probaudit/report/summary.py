@@ -4,7 +4,6 @@ text to copy show the same rows."""
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 ECE = "ECE, 15 bins"
 RELATIVE = "log loss / base rate"
-EXPECTED = "if calibrated"
+EXPECTED, AFTER = "if calibrated", "recalibrated"
 FEW_ROWS = 500  # below, the summary shows the interval of the log loss
 
 
@@ -38,6 +37,16 @@ def repaired(audit: Audit) -> Repair | None:
     return best if best is not None and best.name != "identity" else None
 
 
+def is_pairs(audit: Audit) -> bool:
+    """Whether rows have a confidence and its correctness, not class probabilities."""
+    return audit.summary.plan.kind == "pairs"
+
+
+def is_constant(audit: Audit) -> bool:
+    """Whether all rows have the same output."""
+    return int((audit.evidence.judged.rows > 0).sum()) == 1
+
+
 def one_tried(audit: Audit) -> bool:
     """Whether only the default calibrator was tried."""
     return len(audit.repairs) == 2
@@ -45,7 +54,7 @@ def one_tried(audit: Audit) -> bool:
 
 def headers(audit: Audit) -> tuple[str, ...]:
     """The headers of the summary table."""
-    after = () if repaired(audit) is None else ("recalibrated",)
+    after = () if repaired(audit) is None else (AFTER,)
     expected = (EXPECTED,) if math.isfinite(audit.errors[0].null_mean) else ()
     return ("", "original", *after, *expected)
 
@@ -92,7 +101,7 @@ def short(x: float) -> str:
 
 def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:
     """The cells of a row under these headers."""
-    known = {"": row.name, "original": row.before, "recalibrated": row.after}
+    known = {"": row.name, "original": row.before, AFTER: row.after}
     return tuple((known | {EXPECTED: row.expected})[header] for header in headers)
 
 
@@ -132,30 +141,6 @@ def next_command(audit: Audit, spell: Spelling) -> str:
     """The command that applies it, to other rows than those that fitted it."""
     action = audit.decision.action
     return "" if action is None else spell(ApplyCalibrator(action.uses))
-
-
-def in_lines(command: str, width: int = 58) -> str:
-    """A shell command in short lines, each with whole options; a call in Python stays.
-
-    >>> print(in_lines("probaudit apply calibrator.json new.csv --probs p -o out.parquet", 40))
-    probaudit apply calibrator.json new.csv \\
-      --probs p -o out.parquet
-    """
-    if not command.startswith("probaudit "):
-        return command
-    parts: list[str] = []
-    for word in map(shlex.quote, shlex.split(command)):
-        if parts and parts[-1].startswith("-") and " " not in parts[-1]:
-            parts[-1] += f" {word}"
-        else:
-            parts.append(word)
-    lines = [" ".join(parts[:2])]
-    for part in parts[2:]:
-        if len(lines[-1]) + len(part) < width:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(f"  {part}")
-    return " \\\n".join(lines)
 
 
 def as_markdown(audit: Audit, title: str, facts: str, spell: Spelling) -> str:

@@ -19,7 +19,9 @@ from ..estimate import Estimate
 from ..text import MISSING, capitalised, class_words, number, p_value, percent
 from . import summary
 from .budget_section import HEADERS, cells, loss_parts, notes_of
+from .next_steps import next_steps
 from .number_table import NumberTable
+from .summary import is_constant, is_pairs
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
@@ -210,24 +212,31 @@ def summary_table(audit: Audit) -> Table:
     return table
 
 
-def next_steps(audit: Audit, spell: Spelling) -> Text:
-    """The two most important findings in short, and the command that fits the calibrator."""
+def most_important(audit: Audit, spell: Spelling) -> Text:
+    """The two most important findings in short, and what to do first."""
     text = Text()
     for finding in audit.decision.findings[:SHOWN_FINDINGS]:
         mark, style = MARKS[finding.level]
         clause = finding.clause or finding.text.removesuffix(".")
         text.append(f"{mark} ", style).append(f"{capitalised(clause)}.\n")
-    if fit := summary.command(audit, spell):
-        text.append("→ ", "bold").append(fit)
+    if first := summary.command(audit, spell) or _first_advice(audit, spell):
+        text.append("→ ", "bold").append(first)
     text.rstrip()
     return text
+
+
+def _first_advice(audit: Audit, spell: Spelling) -> str:
+    """The first step; one with a command, if there is one."""
+    steps = next_steps(audit)
+    runs = [step for step in steps if not all(isinstance(part, str) for part in step.advice)]
+    return next((step.advice_text(spell) for step in runs or steps), "")
 
 
 def first_screen(
     audit: Audit, title: str = "", spell: Spelling = as_call, more: str = ""
 ) -> RenderableType:
     """The verdict, the summary and the next step; `more` says how to see the rest."""
-    steps = next_steps(audit, spell)
+    steps = most_important(audit, spell)
     foot = filter(None, [summary.sample_words(audit), more])
     steps.append("\n" if steps else "").append("\n".join(foot), "dim")
     steps.rstrip()
@@ -275,16 +284,6 @@ def outputs_words(summary: Summary) -> str:
     if summary.plan.kind == "pairs":
         return "confidence and correctness"
     return f"{len(summary.plan.classes):,} classes"
-
-
-def is_pairs(audit: Audit) -> bool:
-    """Whether rows have a confidence and its correctness, not class probabilities."""
-    return audit.summary.plan.kind == "pairs"
-
-
-def is_constant(audit: Audit) -> bool:
-    """Whether all rows have the same output."""
-    return int((audit.evidence.judged.rows > 0).sum()) == 1
 
 
 def grouped_by(audit: Audit) -> str:

@@ -77,6 +77,19 @@ class Threshold(ABC):
     def constant(self, one: OperatingPoints, k: int) -> tuple[str, float]:
         """The better of the two decisions that treat all rows alike, and its cost."""
 
+    @abstractmethod
+    def costs(self, k: int) -> str:
+        """The costs for which the threshold is the best one."""
+
+    def cheapest_for_all(self, k: int) -> str:
+        """The decision that treats all rows alike, in the imperative, if no output costs less; else
+        ""."""
+        *_, last = self.points.values()
+        decision, constant = self.constant(last, k)
+        cheapest = min(self.cost(one, k) for one in self.points.values())
+        wins = constant > 0 and cheapest > (1 - LEAST_CHANGE) * constant
+        return decision.replace("ing ", " ", 1) if wins else ""
+
     def words(self, k: int) -> str:
         """The conclusion: the cheapest option first, how recalibration changes the cost, and
         whether the probabilities are worth more than the same decision for all rows."""
@@ -120,7 +133,8 @@ class Threshold(ABC):
         if abs(gain) < LEAST_CHANGE:
             return f". {capitalised(decision)} costs as much."
         amount = f"{whole_percent(abs(gain))} {'less' if gain > 0 else 'more'}"
-        return f". That is {amount} than {decision} ({self.rows(constant):,})."
+        which = "That is" if len(self.points) == 1 else "Recalibrated outputs cost"
+        return f". {which} {amount} than {decision} ({self.rows(constant):,})."
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +180,9 @@ class Acting(Threshold):
         return round((1 - t) / t, 9)
 
     def label(self, k: int) -> str:
-        return f"Act if the {self.axis} is at least {self.threshold(k):.0%}: {self._costs(k)}."
+        return f"Act if the {self.axis} is at least {self.threshold(k):.0%}: {self.costs(k)}."
 
-    def _costs(self, k: int) -> str:
+    def costs(self, k: int) -> str:
         ratio = self.ratio(k)
         if ratio == 1:
             return "a miss and a false alarm cost the same"
@@ -238,6 +252,9 @@ class Answering(Threshold):
             f"Answer if the {self.axis} is at least {t:.0%}, and let a person review the rest: "
             f"an error costs {significant(1 / (1 - t), 2)} times a review."
         )
+
+    def costs(self, k: int) -> str:
+        return f"a review costs {significant(self.ratio(k), 2)}% of an error"
 
     def cells(self, one: OperatingPoints, k: int) -> list[str]:
         right, errors = self.rows(one.hits[k]), self.rows(one.false_alarms[k])

@@ -28,14 +28,16 @@
   // ---- charts
 
   const joined = (parts) => (new Set(parts).size === 1 ? parts[0] : parts.join(" to "));
-  const tabulate = (table, { columns, shown }) => {
+  const tabulate = (table, { columns, shown, words }) => {
+    const kind = (name) => (words.includes(name) ? { className: "words" } : {});
     const head = created("tr");
-    Object.keys(shown).forEach((name) => head.append(created("th", name, { scope: "col" })));
+    Object.keys(shown).forEach((name) => head.append(created("th", name, { scope: "col", ...kind(name) })));
     const body = created("tbody");
     (Object.values(columns)[0] || []).forEach((_, i) => {
       const row = created("tr");
-      const cells = Object.values(shown).map((names) => joined(names.map((name) => columns[name][i])));
-      cells.forEach((cell) => row.append(created("td", cell)));
+      Object.entries(shown).forEach(([whole, names]) => {
+        row.append(created("td", joined(names.map((name) => columns[name][i])), kind(whole)));
+      });
       body.append(row);
     });
     const top = created("thead");
@@ -58,6 +60,11 @@
     const rows = columns[names[0]] ?? [{}];
     return rows.map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
   };
+  // Smaller panels have smaller points, so that these do not hide their intervals.
+  const shrink = (panel) => {
+    const share = Math.min(1, Math.max(0.3, (panel.width / 340) ** 2));
+    panel.layer.forEach(({ data }) => data?.values.forEach((row) => row.size && (row.size = Math.max(18, row.size * share))));
+  };
   const unpack = (part) => {
     if (part.data) part.data.values = records(part.data.values);
     (part.layer || part.concat || []).forEach(unpack);
@@ -79,7 +86,7 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 185 : 240;
+    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 185 : 300;
     const { after } = found.usermeta; // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
@@ -94,15 +101,17 @@
         const axis = panel.encoding[side].axis;
         if (axis.labelLimit && beside < found.usermeta.beside) {
           const names = JSON.parse(axis.labelExpr.replace(/\[datum\.value\]$/, ""));
-          const short = names.map((name) => lines(name, (beside - 22) / wide).slice(0, 2));
+          const short = names.map((name) => lines(name, (beside - 22) / wide).slice(0, 3));
           axis.labelExpr = `${JSON.stringify(short)}[datum.value]`;
           axis.labelLimit = beside - 22; // of a single word
-          if (short.some((parts) => parts.length > 1)) panel.height = Math.round(panel.height * 1.3);
+          const high = Math.max(...short.map((parts) => parts.length));
+          panel.height = Math.round(panel.height * (1 + 0.3 * (high - 1)));
         }
         const tick = length < 260 ? 80 : length < 420 ? 60 : 75; // px
-        if (axis.tickCount) axis.tickCount = Math.max(side === "x" ? 3 : 2, Math.min(8, Math.floor(length / tick)));
+        if (axis.tickCount) axis.tickCount = Math.max(side === "x" && length > 110 ? 3 : 2, Math.min(8, Math.floor(length / tick)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
+      shrink(panel);
       if (panel.title && printing) panel.title.fontSize = 11;
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width + after, 120) / letter);
       panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
@@ -113,8 +122,8 @@
         const right = printing && (large === "large" || columns === 3);
         named.legend.labelLimit = right ? 160 : across + after - 30;
         if (right) Object.assign(named.legend, { orient: "right", columns: 1 });
-        else if (longest > across + after) {
-          const wrapped = named.scale.domain.map((name) => [name, lines(name, (across + after - 30) / wide)]);
+        if (longest > (right ? 160 : across + after)) {
+          const wrapped = named.scale.domain.map((name) => [name, lines(name, (right ? 130 : across + after - 30) / wide)]);
           named.legend.labelExpr = `(${JSON.stringify(Object.fromEntries(wrapped))})[datum.label]`;
         }
       });
@@ -142,7 +151,7 @@
 
   // Lines are close on paper, and fill the height of a diagram that stands beside them.
   const lineOf = (figure) => (count) => {
-    if (printing) return Math.max(13, Math.min(15, 210 / count));
+    if (printing) return Math.max(13, Math.min(18, 210 / count));
     return figure.dataset.opens && !narrow.matches ? Math.max(26, Math.min(44, 460 / count)) : 26;
   };
 
@@ -527,7 +536,7 @@
   // browser waits for promises that are settled at once, as those of drawing are, before it prints.
   const widths = {
     ".wide-left figure": 405,
-    ".columns figure": 300,
+    ".columns figure": 345,
     ".fold .half": 335,
     ".large": 440,
     ".whole": 690,

@@ -23,6 +23,7 @@ from ...diagrams.diagram import Diagram, shown_columns
 from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
 from ...text import column_text
 from ...version import __version__
+from .shell_lines import in_lines
 from .slider import ThresholdSlider
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ MOST_TABLE_ROWS = 200
 MARKED = "The vertical line marks the chosen threshold."
 NARROW_TABLE = 4  # columns of a table that fits half of a printed page
 LONGEST = 3.0  # relative to the base-rate forecast; a longer bar is broken
-LEAST_SEGMENT = 0.01  # of a bar; shorter segments are listed below it, not drawn
+LEAST_SEGMENT = 0.01  # of the base-rate loss; shorter segments are listed below the bar
 PALETTE = {*SERIES, *COLOURS.values()}
 MARGIN = 1.03  # the length of the axis of loss bars, relative to the longest
 
@@ -54,17 +55,36 @@ class CommandLine:
 
 @dataclass(frozen=True)
 class FindingList:
-    """Findings; `spell` writes the actions of their advice. With `advice_first`, what to do stands
-    before the reason."""
+    """Findings; `spell` writes the actions of their advice."""
 
     kind: ClassVar[str] = "findings"
     findings: Sequence[Finding]
     spell: Spelling = COMMANDS
-    advice_first: bool = False
 
     def advice(self, finding: Finding) -> list[tuple[bool, str]]:
         """The parts of a finding's advice, each with whether it is code."""
         return list(parts(finding.advice, self.spell))
+
+
+@dataclass(frozen=True)
+class StepList:
+    """What to do, in order: the advice of each finding before its text, which is the reason."""
+
+    kind: ClassVar[str] = "steps"
+    steps: Sequence[Finding]
+    spell: Spelling = COMMANDS
+
+    def sentence(self, step: Finding) -> list[tuple[bool, str]]:
+        """The parts of the advice, each with whether it is code; without code that ends it."""
+        said = list(parts(step.advice, self.spell))
+        return said if not self.code(step) else [(False, said[0][1].strip())]
+
+    def code(self, step: Finding) -> str:
+        """The code that ends the advice, to copy; "" if there is none."""
+        said = list(parts(step.advice, self.spell))
+        is_code = [code for code, _ in said]
+        ends = is_code == [False, True] or (is_code == [False, True, False] and said[2][1] == ".")
+        return in_lines(said[1][1]) if ends else ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +106,7 @@ class Table:
     words: Sequence[int] = (0,)
     marked: Sequence[int] = ()
     tips: Mapping[str, str] = field(default_factory=dict)
+    after: int | None = None  # the column after recalibration, in the colour of its curve
 
     def is_words(self, column: int) -> bool:
         return column in self.words
@@ -162,6 +183,7 @@ class Variant:
     description: str
     columns: dict[str, list[str]]
     shown: dict[str, tuple[str, ...]]
+    words: tuple[str, ...]  # columns of the table whose cells are words, aligned left
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
@@ -187,20 +209,26 @@ class Variant:
         if marker is not None:
             drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
         shown = shown_columns(name for name in columns if name not in diagram.in_files)
+        words = tuple(name for name in shown if not any(map(_is_number, columns.get(name, ["0"]))))
         title = (
             f"{heading}: {picture.title[:1].lower()}{picture.title[1:]}"
             if heading
             else picture.title
         )
-        return cls(title, caption, picture.description, columns, shown, _adaptive(drawn))
+        return cls(title, caption, picture.description, columns, shown, words, _adaptive(drawn))
 
     @property
-    def table_rows(self) -> list[tuple[str, ...]]:
+    def table_rows(self) -> list[list[tuple[str, str]]]:
+        """The rows of the table: each cell with the name of its column."""
         cells = (
             [joined(parts) for parts in zip(*map(self.columns.get, names), strict=True)]
             for names in self.shown.values()
         )
-        return list(zip(*cells, strict=True))
+        return [list(zip(self.shown, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def _is_number(cell: str) -> bool:
+    return cell.lstrip("−<>= ")[:1] in tuple("0123456789∞")
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -248,8 +276,8 @@ class LossBar:
 
     @property
     def drawn(self) -> list[Segment]:
-        """The segments that are long enough to be seen."""
-        return [part for part in self.segments if part.share >= LEAST_SEGMENT * self.length]
+        """The segments that are long enough to be seen, on the same scale in all bars."""
+        return [part for part in self.segments if part.share >= LEAST_SEGMENT]
 
     @property
     def small(self) -> str:
@@ -287,12 +315,27 @@ class LossBars:
         return MARGIN * min(LONGEST, max([1.0, *(bar.length for bar in self.bars)]))
 
     @property
+    def beyond(self) -> bool:
+        """Whether a bar is longer than the loss of the base-rate forecast."""
+        return max(bar.length for bar in self.bars) > 1
+
+    @property
     def base_rate(self) -> float:
         """The place of the base-rate forecast in percent of the axis."""
         return round(100 / self.end, 3)
 
 
-Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars | ThresholdSlider
+Block = (
+    Words
+    | CommandLine
+    | FindingList
+    | StepList
+    | Facts
+    | Table
+    | Figure
+    | LossBars
+    | ThresholdSlider
+)
 
 
 @dataclass(frozen=True)
@@ -337,6 +380,18 @@ class Section:
                 found.add(waiting)
             waiting = block.name if isinstance(block, Figure) and half and not waiting else ""
         return found | ({waiting} - {""})
+
+    @property
+    def opening(self) -> Sequence[Block | Columns]:
+        """The blocks that stay on the printed page of the heading: a figure, or two of half width.
+        Tables may continue on the next page."""
+        first = list(itertools.takewhile(lambda block: isinstance(block, Figure), self.blocks[:2]))
+        pair = len(first) == 2 and all(isinstance(one, Figure) and one.half for one in first)
+        return first if pair else first[:1]
+
+    @property
+    def others(self) -> Sequence[Block | Columns]:
+        return self.blocks[len(self.opening) :]
 
     @property
     def runs(self) -> list[tuple[bool, list[Block | Columns]]]:

@@ -1,0 +1,100 @@
+"""What to do after an audit: what the grade asks for, then what the most important findings advise.
+The page and the terminal show the same steps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..audits.decision import rates, two_digits
+from ..audits.finding import Action, CheckNewRows, Finding, JudgeCalibrated
+from ..text import capitalised, class_words, counted, number
+from .summary import is_pairs, repaired, short
+
+if TYPE_CHECKING:
+    from ..audits.audit_result import Audit
+
+LIMIT_STEP = 1000  # a limit for new rows is rounded up to 1 / 1000
+LEAST_P = 0.05  # from this p-value on, an error could be chance
+
+
+def next_steps(audit: Audit) -> list[Finding]:
+    """Each step as the advice of a finding; the text is the reason."""
+    of_grade = {
+        "use": _use,
+        "recalibrate": _recalibrate,
+        "do_not_use": _do_not_use,
+        "cannot_tell": _cannot_tell,
+    }
+    return [*of_grade[audit.grade](audit), *audit.decision.findings]
+
+
+def _step(*advice: str | Action, why: str = "") -> Finding:
+    return Finding("note", why, advice=advice)
+
+
+def _use(audit: Audit) -> list[Finding]:
+    first = _step("Use the probabilities without recalibration.")
+    high = audit["log_score.normalized"].high
+    if not math.isfinite(high):
+        return [first]
+    limit = math.ceil(LIMIT_STEP * high) / LIMIT_STEP
+    why = (
+        f"The check fails if their log loss is more than {number(limit, 3)} times that of the "
+        "base-rate forecast: the upper end of the 95% interval of these rows."
+    )
+    return [first, _step("Check later rows with labels: ", CheckNewRows(limit), why=why)]
+
+
+def _recalibrate(audit: Audit) -> list[Finding]:
+    best, action = repaired(audit), audit.decision.action
+    if best is None or action is None:
+        why = "No calibrator was tried in this audit."
+        return [_step("Fit a calibrator, and apply it to new rows: see the summary.", why=why)]
+    fit = f"Recalibrate by {best.title}: fit it, and apply it to new rows, as in the summary."
+    judge = "Judge the result on labelled rows that did not fit the calibrator"
+    how = (f"{judge}.",) if is_pairs(audit) else (f"{judge}: ", JudgeCalibrated(action.uses))
+    return [
+        _step(fit, why=f"{capitalised(best.title)}: {best.gloss}."),
+        _step(*how, why="On the rows that fitted it, a calibrator looks better than it is."),
+    ]
+
+
+def _do_not_use(audit: Audit) -> list[Finding]:
+    """What the finding advises that explains the grade, if one does."""
+    for finding in audit.findings:
+        if finding.numbers.get("confidences") == 1:
+            return [_step(*finding.advice)]
+        if finding.rule == "against_class_frequencies" and finding.level == "bad":
+            return [_step(*finding.advice), _base_rate(audit)]
+    better = "Improve the model: give it better features, or more rows to learn from."
+    return [_step(better), _base_rate(audit)]
+
+
+def _base_rate(audit: Audit) -> Finding:
+    (rate,) = rates(audit["observed"])
+    until = "predict the class frequencies in every row"
+    if is_pairs(audit):
+        until = f"give every answer the confidence {rate}"
+    elif audit.event is not None:
+        until = f"predict {rate} for {class_words(audit.event)} in every row"
+    why = "The log loss of this base-rate forecast is no higher."
+    return _step(f"Until then, {until}.", why=why)
+
+
+def _cannot_tell(audit: Audit) -> list[Finding]:
+    """What is missing; nothing if a finding says it."""
+    if any(finding.rule == "judged_on_its_own_rows" for finding in audit.findings):
+        return []
+    needed, ece = audit.decision.rows_needed, audit.errors[0]
+    more = "more labelled rows"
+    if needed is not None and needed > audit.summary.rows:
+        more = f"labelled rows, about {two_digits(needed)} in all"
+    steps = [_step(f"Collect {more}, and audit them.")]
+    if ece.p_value >= LEAST_P:
+        why = (
+            f"The ECE is {short(ece.estimate)}; that of a calibrated model would be "
+            f"{short(ece.null_mean)} on average on {counted(audit.summary.rows)}."
+        )
+        steps.append(_step("Until then, conclude nothing from the calibration error.", why=why))
+    return steps

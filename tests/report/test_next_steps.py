@@ -1,0 +1,138 @@
+"""The steps under "What to do": one for each grade, then those of the findings; commands run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import probaudit as pb
+from probaudit.audits.finding import ApplyCalibrator, Calls, CheckNewRows, Commands, JudgeCalibrated
+from probaudit.cli.commands import app
+from probaudit.report.audit_page import audit_page
+from probaudit.report.decision_section import decision_section
+from probaudit.report.next_steps import next_steps
+from probaudit.report.page import StepList, ThresholdSlider
+from probaudit.simulate import gaussian_posteriors
+
+
+def overconfident(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int)
+    return y, 1 / (1 + np.exp(-3 * z))
+
+
+def calibrated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, n)
+    return (rng.random(n) < p).astype(int), p
+
+
+def advice(audit: pb.Audit) -> list[str]:
+    return [step.advice_text(audit.spelling) for step in next_steps(audit)]
+
+
+def test_recalibrate_names_the_calibrator_and_how_to_judge_it():
+    first, second, *_ = advice(pb.audit(*overconfident()))
+    assert "bias-corrected temperature" in first
+    assert "did not fit the calibrator: `pb.audit(new_y, calibrator.predict_proba" in second
+
+
+def test_use_bounds_the_loss_of_later_rows():
+    audit = pb.audit(*calibrated(20_000))
+    assert audit.grade == "use"
+    first, second = advice(audit)
+    assert first == "Use the probabilities without recalibration."
+    limit = float(second.split("<= ")[1].strip("`"))
+    high = audit["log_score.normalized"].high
+    assert high <= limit < high + 0.001
+
+
+def test_cannot_tell_asks_for_the_rows_of_the_verdict():
+    audit = pb.audit(*calibrated(60))
+    assert audit.grade == "cannot_tell"
+    first, second = next_steps(audit)
+    needed = audit.decision.sentence.split("about ")[1].split(" are needed")[0]
+    assert f"about {needed} in all" in first.advice_text(audit.spelling)
+    assert f"{float(audit['ece']):.3f}" in second.text
+
+
+def test_a_constant_is_not_called_better_than_the_base_rate():
+    y = (np.random.default_rng(0).random(2000) < 0.3).astype(int)
+    audit = pb.audit(y, np.full(2000, 0.3), repair="compare")
+    assert audit.grade == "do_not_use"
+    assert advice(audit) == ["Check that these are the model's own outputs, and audit those."]
+    said = {one.words for one in audit.repairs if not one.control and not one.selected}
+    assert said == {"tied with the original"}
+
+
+def test_probabilities_of_noise_end_at_the_base_rate():
+    rng = np.random.default_rng(1)
+    y, p = (rng.random(4000) < 0.2).astype(int), rng.uniform(0.05, 0.35, 4000)
+    audit = pb.audit(y, p)
+    assert audit.grade == "do_not_use"
+    rate = f"{100 * y.mean():.0f}%"
+    assert f"Until then, predict {rate} for class 1 in every row." in advice(audit)
+
+
+def test_costs_for_which_all_rows_are_reviewed():
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.5, 0.95, 3000)
+    right = rng.random(3000) < 0.5 * sure + 0.2
+    audit = pb.audit(pb.Predictions.from_confidence(sure, right))
+    (slider,) = (
+        block for block in decision_section(audit).blocks if isinstance(block, ThresholdSlider)
+    )
+    (steps,) = (
+        block
+        for section in audit_page(audit).sections
+        for block in section.blocks
+        if isinstance(block, StepList)
+    )
+    last = steps.steps[-1]
+    assert last.advice == ("If a review costs 10% of an error, review all rows.",)
+    assert last.text == slider.positions[slider.start - slider.low].words
+    assert "eviewing all rows" in last.text
+
+
+def run(command: str) -> None:
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("kind", ["p", "z"])
+def test_commands_run_as_written(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(("rows.csv", "NEW_ROWS.csv")):
+        world = gaussian_posteriors(600, 3, seed=seed)
+        outputs = world.mcs if kind == "p" else np.log(world.mcs) + 1
+        columns = {f"{kind}_{k}": outputs[:, k] for k in range(3)}
+        pd.DataFrame({"y": world.y} | columns).to_csv(name, index=False)
+    outputs_given = ("--logits", "z_*") if kind == "z" else ()
+    spell = Commands("rows.csv", ("--label", "y", *outputs_given), outputs_given)
+    audit = pb.audit(pb.read("rows.csv", label="y", **({"logits": "z_*"} if kind == "z" else {})))
+    assert audit.decision.action is not None
+    run(spell(audit.decision.action))
+    run(spell(ApplyCalibrator()))
+    run(spell(JudgeCalibrated()))
+    run(spell(CheckNewRows(9.5)))
+
+
+def test_calls_run_as_written():
+    y_true, y_proba = overconfident()
+    spell = Calls()
+    audit = pb.audit(y_true, y_proba)
+    assert audit.decision.action is not None
+    names = {"pb": pb, "y_true": y_true, "y_proba": y_proba}
+    names["new_y"], names["new_proba"] = overconfident(seed=1)
+    exec(spell(audit.decision.action), names)
+    judged = eval(spell(JudgeCalibrated()), names)
+    assert judged["log_score"] < audit["log_score"]
+    exec(spell(CheckNewRows(9.5)), names)
+    with pytest.raises(AssertionError):
+        exec(spell(CheckNewRows(0.001)), names)
