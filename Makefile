@@ -10,14 +10,15 @@ PEERS := .venv-peers
 .PHONY: demo test test-slow test-bounds bench bench-peers picture browser docs kernels lint clean
 
 # torch is installed alone and first, in one exact version, so that no other package chooses one.
+# Of all modules a small part is imported, and Python compiles those to bytecode then.
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet $(TORCH) 2>$(VENV)/torch.log || \
+	@$(BIN)/python -m pip install --quiet --no-compile $(TORCH) 2>$(VENV)/torch.log || \
 	{ grep -q "No matching distribution" $(VENV)/torch.log && \
 	echo "no $(TORCH) for this Python: its tests are skipped"; } || \
 	{ cat $(VENV)/torch.log >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --editable . --group test
+	$(BIN)/python -m pip install --quiet --no-compile --editable . --group test
 	touch $@
 
 demo: $(VENV)/ready
