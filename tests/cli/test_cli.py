@@ -13,9 +13,11 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import datasets
 from typer.testing import CliRunner
 
 import probaudit as pb
+from probaudit.cli import demo
 from probaudit.cli.commands import app
 from probaudit.data import work as progress
 
@@ -200,31 +202,55 @@ def test_an_infinite_log_score_fails_a_check(tmp_path):
     assert run("check", path, "--probs", "p", "--max", "log_score=1e300").exit_code == 1
 
 
-def test_demo_trains_audits_and_writes(tmp_path):
-    result = run("demo", "--output", tmp_path / "demo")
+@pytest.fixture
+def few_rows(monkeypatch):
+    """The first rows of the data sets of the demo."""
+    for name, rows in {"load_breast_cancer": 240, "load_digits": 400}.items():
+        data = getattr(datasets, name)()
+        data.data, data.target = data.data[:rows], data.target[:rows]
+        monkeypatch.setattr(datasets, name, lambda data=data: data)
+
+
+def check_demo(folder, classifiers):
+    result = run("demo", "--output", folder)
     assert result.exit_code == 0, result.output
-    written = sorted(path.name for path in (tmp_path / "demo").iterdir())
-    assert len(written) == 23
+    written = sorted(path.name for path in folder.iterdir())
+    assert len(written) == 2 * 2 * classifiers + 3
     assert [name for name in written if name.endswith(".html")] == [
         "breast-cancer-naive-Bayes.html",
         "digits-compared.html",
         "digits-random-forest.html",
     ]
-    again = run(
-        "audit",
-        tmp_path / "demo" / "digits-random-forest.parquet",
-        "--features",
-        "f_*",
-        "--json",
-        "-",
-    )
-    stored = json.loads((tmp_path / "demo" / "digits-random-forest.json").read_text())
+    path = folder / "digits-random-forest.parquet"
+    again = run("audit", path, "--features", "f_*", "--json", "-")
+    stored = json.loads((folder / "digits-random-forest.json").read_text())
     found = json.loads(again.output)["estimates"]
     # The demo compares repairs, so that its budget is recalibrated by the recommended one.
     fitted = {"grouping_loss", "grouping_loss.relative"}
     assert {k: v for k, v in found.items() if k not in fitted} == {
         k: v for k, v in stored["estimates"].items() if k not in fitted
     }
+
+
+def test_demo_trains(few_rows):
+    found = {(data, method): rows for data, method, rows in demo.trained()}
+    assert {data: [m for d, m in found if d == data] for data, _ in found} == {
+        data: list(demo._classifiers()) for data in ("breast cancer", "digits")
+    }
+    assert len(found) == 10
+    assert all(len(rows) == (120 if data != "digits" else 200) for (data, _), rows in found.items())
+
+
+def test_demo_audits_and_writes(few_rows, tmp_path, monkeypatch):
+    every = demo._classifiers()
+    fewer = {name: every[name] for name in ("naive Bayes", "random forest")}
+    monkeypatch.setattr(demo, "_classifiers", lambda: fewer)
+    check_demo(tmp_path / "demo", 2)
+
+
+@pytest.mark.slow
+def test_the_whole_demo(tmp_path):
+    check_demo(tmp_path / "demo", 5)
 
 
 def test_names_of_columns_are_no_options(tmp_path):

@@ -42,9 +42,8 @@ def files(tmp_path, monkeypatch):
     rows(1).to_parquet("other.parquet")
 
 
-@pytest.mark.parametrize("fit", [[], ["--engine", "stream"], ["--method", "isotonic"]])
-def test_rows_that_fitted_the_calibrator_are_recognised(files, fit):
-    run("calibrate", "own.parquet", "-o", "cal.json", *fit)
+def test_rows_that_fitted_the_calibrator_are_recognised(files):
+    run("calibrate", "own.parquet", "-o", "cal.json")
     for name, own in {"own": True, "shuffled": True, "other": False}.items():
         run("apply", "cal.json", f"{name}.parquet", "-o", "out.parquet")
         assert parquet.read_schema("out.parquet").metadata
@@ -57,6 +56,15 @@ def test_rows_that_fitted_the_calibrator_are_recognised(files, fit):
             found = json.loads(Path("audit.json").read_text(encoding="utf-8"))
             assert (RULE in [finding["rule"] for finding in found["findings"]]) == own
             assert (found["headline"] == "Judge these probabilities on other rows.") == own
+
+
+@pytest.mark.parametrize("fit", [["--engine", "stream"], ["--method", "isotonic"]])
+def test_other_fits_store_their_rows(files, fit):
+    run("calibrate", "own.parquet", "-o", "cal.json", *fit)
+    for name, own in {"own": True, "shuffled": True, "other": False}.items():
+        run("apply", "cal.json", f"{name}.parquet", "-o", "out.parquet")
+        printed = run("audit", "out.parquet", "--no-repair")
+        assert (WARNING in printed) == own
 
 
 def test_rows_of_no_calibrator_are_judged(files):
