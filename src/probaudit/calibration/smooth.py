@@ -146,8 +146,13 @@ def smooth_error(
     frequency = np.pi * np.arange(residual.shape[-1])
 
     def error(width: np.ndarray) -> np.ndarray:
-        damped = waves * np.exp(-((frequency * width[..., None]) ** 2) / 2)
-        return np.asarray(np.abs(idct(damped, type=2, norm="ortho")).sum(axis=-1))
+        damped = frequency * width[..., None]
+        damped *= damped
+        damped *= -0.5
+        np.exp(damped, out=damped)
+        damped *= waves
+        smoothed = idct(damped, type=2, norm="ortho", overwrite_x=True)
+        return np.asarray(np.abs(smoothed, out=smoothed).sum(axis=-1))
 
     if sigma is not None:
         width = np.full(residual.shape[:-1], sigma)
@@ -160,7 +165,8 @@ def smooth_error(
     for _ in range(100):
         gap = above - below
         width = np.where(gap > 0, (above * high - below * low) / np.where(gap > 0, gap, 1), high)
-        excess = error(width) - width
+        found = error(width)
+        excess = found - width
         up = excess > 0
         low, high = np.where(up, width, low), np.where(up, high, width)
         below = np.where(up, np.where(side > 0, below / 2, below), excess)
@@ -168,4 +174,4 @@ def smooth_error(
         side = np.where(up, 1, -1)
         if (np.abs(excess) <= precision).all():
             break
-    return error(width), width
+    return found, width
