@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from probaudit.kernels import compiling, elementary, numba_private
+from probaudit.kernels import compiling, elementary
 
 
 @compiling.kernel
@@ -115,7 +115,7 @@ def test_a_cache_that_cannot_be_written_does_not_stop_a_run(tmp_path, monkeypatc
     def full(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(numba_private._SignatureFiles, "save", full)
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
 
     def quarter(x):
         return x / 4

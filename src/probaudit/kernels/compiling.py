@@ -23,6 +23,7 @@ import numba
 
 from . import numba_private
 from .numba_private import BORROWING, CACHE
+from .plain_cache import PlainlyCached
 from .targets import runnable_targets
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,9 +91,7 @@ def kernel(function: F) -> F:
             cache = numba_private.KernelCache(function, source_stamp(), shipped, notice)
             numba_private.attach_cache(dispatcher, cache)
         else:
-            # numba looks only at the file of the function: a name with the stamp covers helpers
-            function.__qualname__ += f"-{source_stamp()}"
-            dispatcher = make(cache=True)(function)
+            dispatcher = PlainlyCached(function, source_stamp(), make, notice)
     KERNELS[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = dispatcher
     return dispatcher
 
