@@ -105,16 +105,21 @@ class Display:
         Called again with the same `ax`, it draws another model over the first, in the next colour
         and with its own entry in the legend. Bars and points of a category stand side by side, and
         histograms have a common scale. Values written beside marks, and ranges behind them, are
-        shown for a single model only. Decision regions and compositions, whose stacked bars would
-        hide each other, and diagrams with other panels or categories raise `InputError`.
+        shown for a single model only, and intervals of points are faint from three models on.
+        More models than `axes.prop_cycle` has colours, decision regions and compositions, whose
+        stacked bars would hide each other, and diagrams with other panels or categories raise
+        `InputError`.
 
         ax : axes to draw in. Several panels share their area. By default a new figure, with the
-            legend below the axes where it would hide marks.
+            legend below the axes where it would hide marks. In given axes, such a legend gets small
+            letters and leaves out ranges. `plt.subplots(2, 2, layout="constrained")` keeps the
+            labels of axes apart.
         name : of the model, in the legend.
         color : of the model. By default each kind of mark has its own colour; a model that has a
             name, or is drawn over another one, has the next colour of `axes.prop_cycle` (unless
             set, of the palette of Okabe & Ito).
-        legend : False for none. By default there is one if marks have names.
+        legend : False for none, True for one with all names. By default there is one if marks
+            have names.
         title : text, True for the title of the diagram, or False for none. By default new figures
             have a title, and given axes have none.
         hist : False leaves out the histogram of outputs along the bottom, scaled to a fixed height.

@@ -16,9 +16,10 @@ from ..data.extras import needed
 from ..errors import Argument, InputError
 from .matplotlib_frame import entitle, frame, label
 from .matplotlib_legend import add_legend, check_legend
-from .matplotlib_marks import check_keywords, draw_mark, keys_of, move
+from .matplotlib_marks import check_keywords, draw_mark, keys_of
+from .matplotlib_shown import SHOWN, Placed, Shown
 from .matplotlib_text import escaped
-from .overlay import can_move, for_one_model, over, placed
+from .overlay import can_move, for_one_model, over
 from .palette import SERIES, colour
 from .panel_grid import (
     PanelGrid,
@@ -29,7 +30,7 @@ from .panel_grid import (
     is_outer,
     row_heights,
 )
-from .picture import CONTEXT, Band, Bars, Line, Mark, Panel, Picture, Rule
+from .picture import CONTEXT, Band, Bars, Line, Mark, Picture, Points, Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,6 @@ needed("matplotlib", "Drawing", "plots")
 COMPACT = 0.8  # font size and line width of a compact figure, relative to rcParams
 SMALLEST, FINEST = 0.75, 0.5  # the least of either for several panels in given axes
 SHARP = 2  # pixels of a PNG file per pixel of the figure
-SHOWN = "_probaudit_shown"  # attribute of axes: what they show
 METADATA = {  # of a file: the keys of title, description and date
     "png": ("Title", "Description", None),
     "svg": ("Title", "Description", "Date"),
@@ -67,45 +67,6 @@ class Drawing:
         content = io.BytesIO()
         self.figure_.savefig(content, format="png")
         return content.getvalue()
-
-
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """The artists of a mark whose place depends on the number of models."""
-
-    mark: Mark
-    panel: Panel
-    place: int
-    model: int
-    artists: list[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """What axes show: a panel in each of `axes`, a number of `models`, their colours, the names in
-    the legend that models share, artists that are shown for a single model only, and those that
-    move if another model comes. `own`: whether the drawer made the figure. `scale`: of letters and
-    lines."""
-
-    axes: tuple[Axes, ...]
-    panels: tuple[Panel, ...]
-    columns: int
-    own: bool
-    scale: float
-    compact: bool
-    models: int = 0
-    colours: tuple[Any, ...] = ()
-    names: frozenset[str] = frozenset()
-    single: tuple[Any, ...] = ()
-    placed: tuple[Placed, ...] = ()
-
-    @classmethod
-    def on(cls, ax: Axes) -> Shown | None:
-        """None if nothing has been drawn, or if the axes were cleared since."""
-        shown: Shown | None = getattr(ax, SHOWN, None)
-        if shown is None or not shown.axes[0].has_data():
-            return None
-        return shown if shown.axes[0] in (ax, *ax.child_axes) else None
 
 
 def draw(
@@ -307,7 +268,16 @@ class _Style:
                 way_out=("use ", Argument("title")),
             )
         cycle, used = _cycle(), before.colours if before else ()
-        free = [each for each in cycle if each not in used] or list(cycle)
+        free = [each for each in cycle if each not in used]
+        curves = 1 if single else len(picture.series)
+        if before is not None and color is None and len(free) < curves:
+            raise InputError(
+                "ax",
+                f"needs {curves} of the {len(cycle)} colours of `axes.prop_cycle` for each model",
+                f"{before.models + 1} models",
+                way_out=("draw it in other axes, or set `axes.prop_cycle` to more colours",),
+            )
+        free = free or list(cycle)
         colours: dict[str, Any] = {}
         if single and (color is not None or name is not None or before is not None):
             colours = dict.fromkeys(picture.series, free[0] if color is None else color)
@@ -318,6 +288,7 @@ class _Style:
     def draw(self, picture: Picture, shown: Shown) -> Shown:
         """Draw all panels; returns what the axes show then."""
         names, single, moving = set(shown.names), [], list(shown.placed)
+        intervals = list(shown.intervals)
         panels, over = [], shown.models > 0
         for artist in shown.single if over else ():
             artist.remove()
@@ -329,6 +300,10 @@ class _Style:
                 paint = self._paint(mark, names, order, over)
                 artists = draw_mark(mark, panel, ax, paint, self._own(mark))
                 single += artists if for_one_model(mark) else []
+                if isinstance(mark, Points) and "alpha" not in (
+                    self.keywords.get("interval_kw") or {}
+                ):
+                    intervals += artists[:-1]
                 if can_move(mark, panel):
                     moving.append(Placed(mark, panel, k, shown.models, artists))
             frame(panel, ax, limits)
@@ -344,9 +319,10 @@ class _Style:
             colours=(*shown.colours, *painted),
             names=shown.names | common,
             single=tuple(single),
+            intervals=tuple(intervals),
             placed=tuple(one for one in moving if not (over and for_one_model(one.mark))),
         )
-        _move_all(found)
+        found.settle()
         return found
 
     def _colour(self, mark: Mark, over: bool) -> Any:
@@ -375,15 +351,6 @@ class _Style:
         names.add(text)
         zorder = 2 + 0.01 * order
         return {"color": self._colour(mark, over), "label": text or "_", "zorder": zorder}
-
-
-def _move_all(shown: Shown) -> None:
-    """Put the marks of all models beside each other, and their histograms on a common scale."""
-    if shown.models == 1:
-        return
-    for one in shown.placed:
-        top = max(o.panel.histogram_top for o in shown.placed if o.place == one.place)
-        move(one.artists, placed(one.mark, one.panel, one.model, shown.models, top))
 
 
 def _cycle() -> tuple[str, ...]:

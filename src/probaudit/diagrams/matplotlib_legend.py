@@ -1,13 +1,15 @@
-"""The legend: inside the axes where it hides nothing, else below them."""
+"""The legend: inside the axes where it hides nothing, else below them, or shorter."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import Argument, InputError
-from .matplotlib_text import LETTER, SYMBOL, font_points, letters
+from .matplotlib_marks import areas
+from .matplotlib_text import LETTER, escaped, font_points
 from .picture import Band, Bars, Line, Mark, Panel, Points, Rule, Text
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ PLACES = {  # in order of preference, with the corner or edge as shares of the a
 MOST = 0.9  # of the width of a figure that a legend takes
 STEPS = 200  # pieces of a line or band
 POINT = 0.6  # diameter of a point in the legend, in multiples of the font size
+SMALL = 0.75  # size of letters in small axes, relative to rcParams
+TIGHT = {"handlelength": 1.2, "handletextpad": 0.5, "labelspacing": 0.3, "borderpad": 0.3}
 GAP = 0.5  # between labels and a legend below them, in multiples of the font size
 
 
@@ -54,9 +58,12 @@ def add_legend(
     keywords: dict[str, Any] | None,
     own: bool,
 ) -> float:
-    """One legend for all panels, inside the given axes. In a figure of our own, the legend of a
-    single panel stands below it if it would hide marks; returns the height in inches that it needs
-    there, else 0."""
+    """One legend for all panels, inside the given axes.
+
+    If the legend of a single panel would hide marks, it stands below the panel in a figure of our
+    own. In other figures, it gets small letters and then, unless `legend` is True, leaves out the
+    names of ranges. Returns the height in inches that it needs below, else 0.
+    """
     named: dict[str, list[Any]] = {}
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
@@ -68,28 +75,56 @@ def add_legend(
         return 0.0
     given, height = keywords or {}, 0.0
     if axes[0] is not ax:
-        width = ax.get_window_extent().width
-        drawn = ax.legend(**found, **_row(ax, found["labels"], "lower center", width) | given)
+        tight = {"loc": "lower center"} | ({} if own else TIGHT)
+        drawn = _rows(ax, found, ax.get_window_extent().width, tight | given)
+    elif {"loc", "bbox_to_anchor"} & set(given):
+        drawn = ax.legend(**found, **given)
     else:
-        drawn = ax.legend(**found, **{"loc": "upper left"} | given)
-        if not {"loc", "bbox_to_anchor"} & set(given):
-            place, free = _best_place(drawn, ax, panels[0])
-            drawn.set_loc(place)
-            if own and not free:
-                width = MOST * ax.figure.bbox.width
-                below = _row(ax, found["labels"], "upper center", width) | _below(ax)
-                drawn = ax.legend(**found, **below | given)
-                height = drawn.get_window_extent().height / ax.figure.dpi
+        drawn, free = _placed(ax, found, panels[0], given)
+        if own and not free:
+            below = {"loc": "upper center"} | _below(ax) | given
+            drawn = _rows(ax, found, MOST * ax.figure.bbox.width, below)
+            height = drawn.get_window_extent().height / ax.figure.dpi
+        elif not free:
+            drawn = _shortened(ax, found, panels[0], given, legend is True)
     _even_symbols(drawn, found["handles"])
     return height
 
 
-def _row(ax: Axes, labels: list[str], place: str, width: float) -> dict[str, Any]:
-    """A legend without a frame, in as many columns as fit into a width in pixels."""
-    size = font_points("legend.fontsize")
-    fit = letters(ax, width, size) // (max(map(len, labels)) + SYMBOL)
-    columns = max(1, min(len(labels), fit))
-    return {"loc": place, "ncols": columns, "borderaxespad": 0, "frameon": False}
+def _rows(ax: Axes, found: dict[str, list[Any]], width: float, given: dict[str, Any]) -> Legend:
+    """A legend without a frame, in as few rows as fit into a width in pixels."""
+    count = len(found["labels"])
+    for rows in range(1, count + 1):
+        columns = math.ceil(count / rows)
+        options = {"ncols": columns, "borderaxespad": 0, "frameon": False} | given
+        drawn = ax.legend(**found, **options)
+        if "ncols" in given or drawn.get_window_extent().width <= width:
+            break
+    return drawn
+
+
+def _placed(
+    ax: Axes, found: dict[str, list[Any]], panel: Panel, options: dict[str, Any]
+) -> tuple[Legend, bool]:
+    """A legend where it hides least, and whether it hides nothing there."""
+    drawn = ax.legend(**found, **{"loc": "upper left"} | options)
+    place, free = _best_place(drawn, ax, panel)
+    drawn.set_loc(place)
+    return drawn, free
+
+
+def _shortened(
+    ax: Axes, found: dict[str, list[Any]], panel: Panel, given: dict[str, Any], complete: bool
+) -> Legend:
+    """A legend with small letters, and with all names only if it is `complete` or hides nothing."""
+    small = TIGHT | {"fontsize": SMALL * font_points("legend.fontsize")} | given
+    drawn, free = _placed(ax, found, panel, small)
+    context = {escaped(mark.name) for mark in panel.marks if _is_range(mark)}
+    kept = [k for k, name in enumerate(found["labels"]) if name not in context]
+    if not free and not complete and kept:
+        shorter = {key: [values[k] for k in kept] for key, values in found.items()}
+        drawn, _ = _placed(ax, shorter, panel, small)
+    return drawn
 
 
 def _below(ax: Axes) -> dict[str, Any]:
@@ -125,6 +160,10 @@ def _best_place(legend: Legend, ax: Axes, panel: Panel) -> tuple[Any, bool]:
     return best, fits and hidden[best][0] == 0
 
 
+def _is_range(mark: Mark) -> bool:
+    return isinstance(mark, Band) or (mark.role == "null" and not isinstance(mark, Points))
+
+
 def _context(mark: Mark) -> bool:
     """Whether a legend may cover the mark."""
     return isinstance(mark, Rule) or (mark.role == "reference" and isinstance(mark, Line))
@@ -138,8 +177,8 @@ def _boxes(mark: Mark, ax: Axes) -> np.ndarray:
     lows, highs, pad = _corners(mark, ax)
     grow = np.zeros(4)
     if pad:
-        half = rcParams["lines.markersize"] * dots / 2
-        grow = half * np.array([-1.0, -1, 1, 1])
+        half = np.sqrt(areas(mark.size if isinstance(mark, Points) else None)) * dots / 2
+        grow = np.reshape(half, (-1, 1)) * np.array([-1.0, -1, 1, 1])
     if isinstance(mark, Text):
         lines, em = mark.text.split("\n"), rcParams["font.size"] * dots
         wide, high = LETTER * em * max(map(len, lines)), em * len(lines)

@@ -93,7 +93,7 @@ def draw_mark(
             lines, fixed = (ax.hlines, mark.y) if mark.across else (ax.vlines, mark.x)
             found.append(lines(fixed, mark.low, mark.high, **thin, **paint | {"label": "_"}))
             found[0].set(**keywords["interval_kw"])
-        style = {"s": _areas(mark.size), "clip_on": not panel.contains(mark)}
+        style = {"s": areas(mark.size), "clip_on": not panel.contains(mark)}
         style["marker"] = MARKERS[shape(mark.role)]
         if mark.hollow:
             edge = paint["color"]
@@ -157,11 +157,11 @@ def move(artists: list[Any], mark: Mark) -> None:
         artists[0].set_verts([np.vstack([low, high[::-1]])])
 
 
-def _areas(size: np.ndarray | None) -> Any:
+def areas(size: np.ndarray | None) -> Any:
     """The areas of points, in pt^2; the default area without sizes."""
     from matplotlib import rcParams
 
     if size is None:
-        return None
+        return rcParams["lines.markersize"] ** 2
     largest = (LARGEST_POINT * rcParams["lines.markersize"]) ** 2
     return largest * np.maximum(size, SMALLEST_POINT)

@@ -20,6 +20,7 @@ WIDE = 1.8  # width over height of a panel that is not square
 LINE = 1.9  # least height of a category, in multiples of the font size
 ROOMY = 3.0  # the same in figures that are not compact
 BESIDE = 1.4  # the same for each of several models
+LEGEND = 1.3  # height of a row of the legend, in multiples of the font size
 LABELS = 4.5  # height of the labels and the title of a panel, in multiples of the font size
 LEAST = 1.1  # inches, height of a panel
 AXES = 0.88  # width of the axes of a new figure, relative to the figure
@@ -40,7 +41,7 @@ def columns_of(picture: Picture, width: float, height: float) -> int:
         return _side_by_side(panels, width)
     usable = [c for c in range(1, count + 1) if picture.columns > 1 or count % c == 0]
     em = rcParams["font.size"] / 72
-    labels, height = LABELS * em, height - 2 * LINE * em  # without the legend
+    labels, height = LABELS * em, height - (1 + _legend_rows(picture, width)) * LEGEND * em
 
     def size(columns: int) -> float:
         across, up = width / columns - labels, height / math.ceil(count / columns) - labels
@@ -132,13 +133,20 @@ def figure_size(picture: Picture, compact: bool, models: int = 1) -> tuple[float
         height = min(height, least + LABELS * em)
     if picture.columns > 1:  # a grid of panels has the height that it needs
         height = least = max(least, len(rows) * width / columns)
-    names = {mark.name for panel in panels for mark in panel.marks} - {""}
     if len(panels) > 1:
-        longest = max(map(len, names), default=0) + (MODEL if models > 1 else 0) + SYMBOL
-        across = max(1, int(width / (LETTER * em * longest)))
-        least += LINE * em * (1 + math.ceil(models * len(names) / across))
+        least += LINE * em * (1 + _legend_rows(picture, width, models))
     height = max(height, least)
     return (width if compact else max(width, height)), height
+
+
+def _legend_rows(picture: Picture, width: float, models: int = 1) -> int:
+    """The rows of a legend for all panels in a width in inches."""
+    from matplotlib import rcParams
+
+    names = {mark.name for panel in picture.panels for mark in panel.marks} - {""}
+    longest = max(map(len, names), default=0) + (MODEL if models > 1 else 0) + SYMBOL
+    across = max(1, int(width / (LETTER * rcParams["font.size"] / 72 * longest)))
+    return math.ceil(models * len(names) / across)
 
 
 def _least_height(panel: Panel, em: float, line: float) -> float:
