@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import mpmath
 import numpy as np
 import pytest
@@ -121,25 +118,3 @@ def test_a_cache_that_cannot_be_written_does_not_stop_a_run(tmp_path, monkeypatc
         return x / 4
 
     assert compiling.kernel(quarter)(8.0) == 2.0
-
-
-@pytest.mark.slow
-def test_processes_that_start_cold_together_agree(tmp_path):
-    code = (
-        "import numpy as np, probaudit as pb;"
-        "p = np.random.default_rng(0).dirichlet([1, 1, 1], 1000);"
-        "print(repr(float(pb.log_score(np.arange(1000) % 3, p.astype({})))))"
-    )
-    env = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-c", code.format(f"np.{dtype}")],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for dtype in ("float32", "float64") * 3
-    ]
-    outputs = [job.communicate(timeout=300) for job in jobs]
-    assert all(job.returncode == 0 for job in jobs), outputs
-    assert len({out for out, _ in outputs[0::2]}) == len({out for out, _ in outputs[1::2]}) == 1

@@ -73,6 +73,7 @@ def read_only(monkeypatch):
     def refuse(*_):
         raise OSError("read-only file system")
 
+    monkeypatch.setattr(compiling.notice, "kept", True)
     monkeypatch.setattr("numba.core.caching._CacheLocator.ensure_cache_path", refuse)
 
 
@@ -83,6 +84,14 @@ def test_shipped_code_is_loaded_if_no_folder_can_be_written(shipped, read_only):
 def test_kernels_compile_if_no_folder_can_be_written(read_only):
     assert compiled() == 1
     assert compiled() == 1  # nothing was kept
+    assert not compiling.notice.kept
+
+
+def test_the_line_says_if_no_folder_can_be_written(notice, capsys):
+    notice.kept = False
+    notice(True)
+    time.sleep(0.2)
+    assert lines(capsys) == [compiling.EVERY]
 
 
 def test_targets_run_only_where_all_their_features_are(monkeypatch):

@@ -9,7 +9,6 @@ also ship such files (`SHIPPED`), compiled for the processors in `targets.py`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
@@ -30,6 +29,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SHIPPED = Path(__file__).with_name("compiled")
 PATIENCE = 1.0  # seconds of compiling before a line says so
+FIRST = (
+    "probaudit: compiling, on the first run only (up to a minute). `probaudit warm-up` compiles "
+    "everything ahead."
+)
+EVERY = (
+    "probaudit: compiling (up to a minute), on every run: no folder can be written. Set "
+    "NUMBA_CACHE_DIR to one that can."
+)
 KERNELS: dict[str, Any] = {}  # every entry point, as "module.function"
 
 
@@ -45,9 +52,11 @@ def source_stamp() -> str:
 
 class _Notice:
     """One line on standard error, once a process, if compiling takes longer than PATIENCE. Called
-    with True before a compilation, and with False after it."""
+    with True before a compilation, and with False after it. `kept`: whether compiled code can be
+    stored."""
 
     def __init__(self) -> None:
+        self.kept = True
         self._lock, self._timer = threading.Lock(), None
         self._printed = os.environ.get("PROBAUDIT_QUIET", "0") != "0"
 
@@ -70,12 +79,7 @@ class _Notice:
             printed, self._printed = self._printed, True
         if printed:
             return
-        print(
-            "probaudit: compiling, on the first run only (up to a minute). "
-            "`probaudit warm-up` compiles everything ahead.",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(FIRST if self.kept else EVERY, file=sys.stderr, flush=True)
 
 
 notice = _Notice()
@@ -85,13 +89,17 @@ def kernel(function: F) -> F:
     """Compile an entry point: called from Python, cached on disk."""
     make = functools.partial(numba.njit, nogil=True, error_model="numpy")
     dispatcher = make()(function)
-    with contextlib.suppress(RuntimeError, OSError):  # nowhere to write: run without a cache
+    try:
         if numba_private.works(CACHE):
             shipped = str(SHIPPED), runnable_targets()
             cache = numba_private.KernelCache(function, source_stamp(), shipped, notice)
             numba_private.attach_cache(dispatcher, cache)
+            if not cache.is_kept:
+                notice.kept = False
         else:
             dispatcher = PlainlyCached(function, source_stamp(), make, notice)
+    except (RuntimeError, OSError):  # nowhere to write: run without a cache
+        notice.kept = False
     KERNELS[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = dispatcher
     return dispatcher
 

@@ -150,6 +150,7 @@ if works(CACHE):
             folder, self._targets = shipped
             base = self._impl.filename_base
             self._cache_file = _SignatureFiles(self._cache_path, base, stamp)
+            self.is_kept = self._cache_path != os.devnull  # whether a folder can be written
             self._shipped, self._on_compile = _SignatureFiles(folder, base, stamp), on_compile
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
