@@ -116,6 +116,20 @@ def audit(
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
     (0.75, 4)
+
+    With two classes, `ece` judges the event: does it happen in 20% of the rows with 20%? Other
+    functions judge the most probable class unless you pass `lens=Binary()`; in an audit, that
+    number is `top_label.ece`.
+
+    >>> from probaudit import Binary, calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> y = rng.random(1000) < 0.5 * p  # half of the risks that the model predicts
+    >>> found = audit(y, p, repair=False)
+    >>> round(found["ece"], 3), round(calibration_error(y, p, lens=Binary()), 3)
+    (0.236, 0.236)
+    >>> round(found["top_label.ece"], 3), round(calibration_error(y, p), 3)
+    (0.123, 0.123)
     """
     choices: dict[str, Any] = {
         "repair": repair,

@@ -101,9 +101,9 @@ def calibration_error(
     y_true, y_proba : as in `log_score`; or rows from `scan` (files, or a dask DataFrame), or dask
         arrays. A sample of these rows then determines the cells (the boxes of a `KDTree`, the bins
         of `EqualMass`), and one pass counts all rows in them.
-    lens : which probabilities are compared with which outcomes; the event if
-        one is named, else `TopLabel()`.
-        `Classwise()` averages over classes, evenly or by weights, and reports each in `per_class`.
+    lens : which probabilities are compared with which outcomes; the event if one is named, else
+        `TopLabel()`. For two classes, audits report the error of the event as `ece`, and so does
+        `lens=Binary()` here (see the example of `audit`). `Classwise()` averages over classes, evenly or by weights, and reports each in `per_class`.
     partition : how rows are split into cells; `EqualWidth(15)` by default.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance; or "over" and
         "under", the parts of "l1" from cells whose output lies above or below the observed rate.
