@@ -3,6 +3,7 @@ found, and the way out. Mistakes with files and on the command line are in their
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -181,8 +182,8 @@ CHOICES = {
     ),
     "normalize as text": Mistake(
         lambda: pb.log_score(Y, P, normalize="yes"),
-        "`normalize`: must be True or False",
-        "(found: 'yes')",
+        "`normalize`: must be True or False (found: 'yes')",
+        "Pass `normalize=True`, or leave it out.",
     ),
     "one model": Mistake(
         lambda: pb.compare({"a": P}, Y),
@@ -220,17 +221,19 @@ CHOICES = {
         'such as Column(frame["topic"])',
     ),
     "bins as text": Mistake(
-        lambda: pb.EqualWidth("10"), "`bins`: must be a whole number", "(found: '10')"
+        lambda: pb.EqualWidth("10"),
+        "`bins`: must be a whole number (found: '10')",
+        "Pass a number without quotes or decimals, such as `bins=15`.",
     ),
     "an unknown distance": Mistake(
         lambda: pb.calibration_error(Y, P, distance="l3"),
-        "`distance`: must be one of l1, tvd",
         "(found: 'l3')",
+        'Pass `distance="l1"`.',
     ),
     "an unknown score": Mistake(
         lambda: pb.calibration_loss(Y, P, score="logloss"),
-        "`score`: must be one of log, brier",
-        "(found: 'logloss')",
+        "`score`: must be one of log, brier or a Score (found: 'logloss')",
+        "The nearest name is 'log'.",
     ),
     "three classes as two": Mistake(
         lambda: pb.calibration_error(Y3, P3, lens=pb.Binary()),
@@ -244,8 +247,8 @@ CHOICES = {
     ),
     "costs of errors alone": Mistake(
         lambda: pb.bayes_risk(Y, P, costs=[1, 5]),
-        "`costs`: must be a matrix [classes, decisions]",
-        "(found: has shape (2,))",
+        "`costs`: must be a matrix [classes, decisions] (found: has shape (2,))",
+        "Pass a row for each true class, such as [[0, 1], [5, 0]]",
     ),
     "models as a list": Mistake(
         lambda: pb.compare([P, P], Y),
@@ -286,8 +289,8 @@ ROWS = {
     ),
     "a column for a calibrator of three classes": Mistake(
         lambda: calibrators.TemperatureScaling().fit(P3, Y3).predict_proba(P),
-        "`P`: must have a column for each of the 3 classes of the fit",
-        "(found: has shape (60,))",
+        "`P`: must have a column for each of the 3 classes of the fit (found: has shape (60,))",
+        "Reshape your data to [n, K].",
     ),
     "swapped": Mistake(
         lambda: pb.log_score(P, Y),
@@ -301,7 +304,7 @@ ROWS = {
     ),
     "swapped in fit": Mistake(
         lambda: calibrators.PlattScaling().fit(Y, P),
-        "`y`: must hold classes (found: Unknown label type: continuous)",
+        "`y`: must hold classes (found: continuous values)",
         "Outputs come first: `fit(P, y)`.",
     ),
     "one-hot": Mistake(
@@ -371,8 +374,8 @@ ROWS = {
     ),
     "other lengths": Mistake(
         lambda: pb.log_score(Y[:-1], P),
-        f"`y_true`: needs one label per row of `y_proba` ({N})",
-        f"(found: {N - 1})",
+        f"`y_true`: needs one label per row of `y_proba` ({N}) (found: {N - 1})",
+        "Pass both for the same rows.",
     ),
     "a frame": Mistake(
         lambda: pb.audit(FRAME),
@@ -386,29 +389,41 @@ ROWS = {
     ),
     "a column that is not there": Mistake(
         lambda: pb.read(FRAME, label="Y", probs="p"),
-        "`label`: must be one of the columns y, p, topic",
-        "(found: there is no column 'Y')",
+        "`label`: must be one of the columns y, p, topic (found: there is no column 'Y')",
+        "The nearest name is 'y'.",
     ),
     "a regressor as scorer's model": Mistake(
         lambda: pb.as_scorer(pb.log_score)(LinearRegression().fit(P3, Y), P3, Y),
-        "`estimator`: must be a classifier with `predict_proba`",
-        "(found: LinearRegression)",
+        "`estimator`: must be a classifier with `predict_proba` (found: LinearRegression)",
+        "Pass a fitted classifier",
     ),
     "a name that an audit lacks": Mistake(
-        lambda: pb.audit(Y, P, repair=False)["ECE"], "'ECE'", "did you mean ece?"
+        lambda: pb.audit(Y, P, repair=False)["ECE"],
+        "an audit has no number 'ECE'",
+        "did you mean ece?",
     ),
 }
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [pytest.param(x, id=name) for name, x in (KEYWORDS | CHOICES | ROWS).items()],
-)
-def test_mistakes_are_named(mistake):
+IN_PYTHON = KEYWORDS | CHOICES | ROWS
+
+
+def message_of(mistake: Mistake) -> str:
     with pytest.raises((pb.InputError, TypeError, KeyError, AttributeError)) as caught:
         mistake.call()
-    message = str(caught.value)
+    return str(caught.value)
+
+
+def test_there_are_enough():
+    assert len(IN_PYTHON) >= 60
+
+
+@pytest.mark.parametrize("mistake", IN_PYTHON.values(), ids=IN_PYTHON)
+def test_mistakes_are_named(mistake):
+    message = message_of(mistake)
     assert mistake.rule in message
+    value = re.search(r"\((found|row \d+): .+\)|'\w+'|has no argument", message)
+    assert value, "the message must say what was found"
     assert mistake.way_out in message
     assert message.index(mistake.rule) < message.index(mistake.way_out)
 

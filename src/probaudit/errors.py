@@ -29,8 +29,12 @@ def nearest(name: str, known: Iterable[str]) -> WayOut:
 
     >>> nearest("lable", ["label", "p_0"])
     ("the nearest name is 'label'",)
+    >>> nearest("Y", ["y", "p"])
+    ("the nearest name is 'y'",)
     """
-    found = difflib.get_close_matches(name, list(known), 1)
+    known = list(known)
+    found = [one for one in known if one.casefold() == name.casefold()]
+    found = found or difflib.get_close_matches(name, known, 1)
     return (f"the nearest name is {found[0]!r}",) if found else ()
 
 
@@ -42,6 +46,16 @@ def in_a_list(argument: str, name: object, known: Iterable[str]) -> WayOut:
     """
     known = list(known)
     return (f"pass `{argument}={[name]!r}`",) if name in known else nearest(str(name), known)
+
+
+def not_a_truth_value(argument: str, value: object) -> InputError:
+    """The error for an argument that must be True or False.
+
+    >>> str(not_a_truth_value("normalize", "yes"))
+    "`normalize`: must be True or False (found: 'yes'). Pass `normalize=True`, or leave it out."
+    """
+    way_out = ("pass ", Argument(argument, "True"), ", or leave it out")
+    return InputError(argument, "must be True or False", repr(value), way_out=way_out)
 
 
 class InputError(ValueError):

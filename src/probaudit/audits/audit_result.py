@@ -157,7 +157,7 @@ class Audit(Result):
             return named[name]
         values = self.flat()
         if name not in values:
-            raise KeyError(f"{name!r}; {proposed(name, values)}")
+            raise KeyError(f"an audit has no number {name!r}; {proposed(name, values)}")
         return Estimate(values[name], n=self.summary.rows, definition=name)
 
     def _named(self) -> dict[str, Estimate]:

@@ -26,7 +26,7 @@ from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
-from ..errors import Argument, InputError
+from ..errors import Argument, InputError, not_a_truth_value
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
 from ..states import Summary
@@ -103,7 +103,8 @@ def calibration_error(
         of `EqualMass`), and one pass counts all rows in them.
     lens : which probabilities are compared with which outcomes; the event if one is named, else
         `TopLabel()`. For two classes, audits report the error of the event as `ece`, and so does
-        `lens=Binary()` here (see the example of `audit`). `Classwise()` averages over classes, evenly or by weights, and reports each in `per_class`.
+        `lens=Binary()` here (see the example of `audit`). `Classwise()` averages over classes,
+        evenly or by weights, and reports each in `per_class`.
     partition : how rows are split into cells; `EqualWidth(15)` by default.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance; or "over" and
         "under", the parts of "l1" from cells whose output lies above or below the observed rate.
@@ -252,7 +253,7 @@ def _check_interval(
 ) -> None:
     """`needed` : whether clusters have no effect without an interval."""
     if not isinstance(interval, bool):
-        raise InputError("interval", "must be True or False", repr(interval))
+        raise not_a_truth_value("interval", interval)
     check_resamples(resamples)
     if needed and not interval and options.get("clusters") is not None:
         raise clusters_unused("the value", "pass ", Argument("interval", "True"), ", or ")

@@ -14,7 +14,7 @@ from ..choices.distances import L1
 from ..choices.lenses import Lens, error_lens
 from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..data.predictions import Predictions
-from ..errors import Argument, InputError
+from ..errors import Argument, InputError, not_a_truth_value
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
 from .cells import CellError, Cells
@@ -59,7 +59,7 @@ def smooth_calibration_error(
     predictions = rows_of(y_true, y_proba, **options)
     lens = error_lens(predictions, lens)
     if not isinstance(interval, bool):
-        raise InputError("interval", "must be True or False", repr(interval))
+        raise not_a_truth_value("interval", interval)
     check_resamples(resamples)
     if options.get("clusters") is not None and not interval:
         raise clusters_unused("the value", "pass ", Argument("interval", "True"), ", or ")

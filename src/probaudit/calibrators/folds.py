@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.arrays import as_array
-from ..errors import Argument, InputError
+from ..errors import Argument, InputError, not_a_truth_value
 from .outputs import Outputs
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool
     total : the number of rows, valid or not.
     """
     if not isinstance(stratify, (bool, np.bool_)):
-        raise InputError("stratify", "must be True or False", repr(stratify))
+        raise not_a_truth_value("stratify", stratify)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         count, clusters, stratify = int(cv), outputs.clusters, bool(stratify)
         return Folds(

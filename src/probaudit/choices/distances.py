@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.arrays import as_numbers
-from ..errors import InputError
+from ..errors import Argument, InputError, nearest
 from .scores import Brier, Log, Score
 
 
@@ -252,7 +252,7 @@ def as_distance(distance: str | Distance) -> Distance:
     if isinstance(distance, Distance):
         return distance
     if distance not in NAMED:
-        raise InputError(
-            "distance", f"must be one of {', '.join(NAMED)} or a Distance", repr(distance)
-        )
+        rule = f"must be one of {', '.join(NAMED)} or a Distance"
+        way_out = nearest(str(distance), NAMED) or ("pass ", Argument("distance", '"l1"'))
+        raise InputError("distance", rule, repr(distance), way_out=way_out)
     return NAMED[distance]

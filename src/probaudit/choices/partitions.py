@@ -17,7 +17,7 @@ import numpy as np
 from ..data.arrays import as_array, as_numbers, bits_of
 from ..data.row_index import index_of
 from ..data.work import each_chunk
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..text import counted, fraction
 from .checked import class_names, wrong_choice
 
@@ -99,7 +99,8 @@ def _is_whole_number(value: Any) -> bool:
 
 def _check_bins(bins: Any) -> None:
     if not _is_whole_number(bins):
-        raise InputError("bins", "must be a whole number", repr(bins))
+        way_out = "pass a number without quotes or decimals, such as ", Argument("bins", "15")
+        raise InputError("bins", "must be a whole number", repr(bins), way_out=way_out)
     if bins < 1:
         raise InputError("bins", "must be at least 1", bins)
 

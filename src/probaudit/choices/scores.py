@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_numbers
-from ..errors import InputError
+from ..errors import Argument, InputError, nearest
 
 
 class Score(ABC):
@@ -167,7 +167,13 @@ class Cost(Score):
         matrix = np.require(as_numbers(self.matrix, "costs"), np.float64, ["C", "W", "A"])
         if matrix.ndim != 2 or matrix.shape[0] < 2 or matrix.shape[1] < 1:
             raise InputError(
-                "costs", "must be a matrix [classes, decisions]", f"has shape {matrix.shape}"
+                "costs",
+                "must be a matrix [classes, decisions]",
+                f"has shape {matrix.shape}",
+                way_out=(
+                    "pass a row for each true class, such as [[0, 1], [5, 0]] if missing the "
+                    "second class costs 5",
+                ),
             )
         if not np.isfinite(matrix).all():
             k, j = np.argwhere(~np.isfinite(matrix))[0]
@@ -353,5 +359,7 @@ def as_score(score: str | Score) -> Score:
     if isinstance(score, Score):
         return score
     if score not in NAMED:
-        raise InputError("score", f"must be one of {', '.join(NAMED)} or a Score", repr(score))
+        rule = f"must be one of {', '.join(NAMED)} or a Score"
+        way_out = nearest(str(score), NAMED) or ("pass ", Argument("score", '"log"'))
+        raise InputError("score", rule, repr(score), way_out=way_out)
     return NAMED[score]

@@ -131,14 +131,16 @@ def rows_of(
 def check_equal_weights(rows: Predictions, what: str, instead: str) -> None:
     """Raise if rows have weights, which `what` cannot take; `instead` : a measure that can.
 
-    >>> check_equal_weights(Predictions([0], [0.5], sample_weight=[2]), "this test", "`log_score`")
+    >>> rows = Predictions([0, 1], [0.5, 1], sample_weight=[1, 2])
+    >>> check_equal_weights(rows, "this test", "`log_score`")
     Traceback (most recent call last):
-    probaudit.errors.InputError: `sample_weight`: this test needs rows of equal weight. Leave out \
-the weights, or use `log_score`, which takes them.
+    probaudit.errors.InputError: `sample_weight`: this test needs rows of equal weight (found: 2 \
+weights). Leave out the weights, or use `log_score`, which takes them.
     """
     if rows.sample_weight is not None:
         way_out = (f"leave out the weights, or use {instead}, which takes them",)
-        raise InputError("sample_weight", f"{what} needs rows of equal weight", way_out=way_out)
+        rule, found = f"{what} needs rows of equal weight", f"{len(rows.sample_weight)} weights"
+        raise InputError("sample_weight", rule, found, way_out=way_out)
 
 
 def _without_outputs(y_true: Any) -> InputError:

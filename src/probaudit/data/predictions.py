@@ -308,8 +308,8 @@ class Predictions:
         if len(labels) != n:
             rule = f"needs one label per row of `{self.name('probs')}` ({n})"
             across = np.ndim(self.probs) == 2 and self.probs.shape[1] == len(labels)
-            out = (f"pass `{self.name('probs')}.T`",) if across else ()
-            raise InputError(self.name("y"), rule, len(labels), way_out=out)
+            out = f"pass `{self.name('probs')}.T`" if across else "pass both for the same rows"
+            raise InputError(self.name("y"), rule, len(labels), way_out=(out,))
         self._set("y", labels)
         self._check_ignored()
 

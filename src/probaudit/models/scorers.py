@@ -23,7 +23,9 @@ class Scorer:
         for needed in ("predict_proba", "classes_"):
             if not hasattr(estimator, needed):
                 name = type(estimator).__name__
-                raise InputError("estimator", f"must be a classifier with `{needed}`", name)
+                way_out = ("pass a fitted classifier, such as LogisticRegression()",)
+                rule = f"must be a classifier with `{needed}`"
+                raise InputError("estimator", rule, name, way_out=way_out)
         classes = np.asarray(estimator.classes_).tolist()
         options = {"classes": classes, "sample_weight": sample_weight} | dict(self.options)
         value = float(self.metric(y, estimator.predict_proba(X), **options))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..choices.scores import Brier, Cost, Log, Score
 from ..data.arrays import as_numbers
-from ..errors import InputError
+from ..errors import InputError, not_a_truth_value
 from ..estimate import Estimate
 from ..states import ClassSums, Decisions, Summary
 from .clusters import ClusteredRows
@@ -197,7 +197,7 @@ def estimate_score(
     """A mean score as an estimate. `clustered` : the rows (or a sample of them) if they have
     clusters."""
     if not isinstance(normalize, (bool, np.bool_)):
-        raise InputError("normalize", "must be True or False", repr(normalize))
+        raise not_a_truth_value("normalize", normalize)
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
     P = None if priors is None else check_priors(priors, classes, sums.weight)
