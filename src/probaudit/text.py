@@ -23,6 +23,30 @@ SHOWN_ROWS = 11  # of a long table
 NOISE = 15  # decimals beyond which there is only rounding error
 MOST_DECIMALS = 8  # of a column of small numbers
 
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "−": "$-$",
+    "–": "--",
+    "∞": r"$\infty$",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "†": r"$^{\dagger}$",
+}
+MARKDOWN = "\\`*_{}[]<>#|~$&"
+
 
 def _minus(text: str) -> str:
     """Replace hyphens by minus signs."""
@@ -290,3 +314,23 @@ class ShownAsTable(ABC):
 
     def _repr_html_(self) -> str:
         return self._text_table().html()
+
+
+def in_latex(text: str) -> str:
+    """Text with the special characters of LaTeX escaped.
+
+    >>> print(in_latex("50% of a_b"))
+    50\\% of a\\_b
+    """
+    return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def in_markdown(text: str) -> str:
+    """Text in a cell of a Markdown table, with special characters escaped.
+
+    >>> print(in_markdown("a|b"))
+    a\\|b
+    """
+    return "".join(
+        f"\\{letter}" if letter in MARKDOWN else letter for letter in " ".join(text.split())
+    )

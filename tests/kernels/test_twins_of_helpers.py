@@ -88,12 +88,13 @@ class Rows:
         high[..., 0] = np.round(9 * high[..., 0])
         return high, low
 
-    def class_bins(self, right):
-        bits = bits_of(self.probs)
+    def class_bins(self, right, share=1.0):
+        probs = share * self.probs
+        bits = bits_of(probs)
         edges = np.linspace(0, 1, 11)
         first = bits_of(np.nextafter(edges[1:2], 1) if right else edges[1:2])[0]
         sums = np.stack(self.sums(self.K, 10, 5))
-        return self.probs, bits, self.labels, self.weights, Bins(edges, first, right), sums
+        return probs, bits, self.labels, self.weights, Bins(edges, first, right), sums
 
 
 CASES = {
@@ -107,7 +108,9 @@ CASES = {
         (r.z[:, 0].copy(), r.labels, r.rng.random(r.K), r.rng.random(r.K))
     ],
     "bins.add_event_rows": lambda r: [(r.event, r.hits, r.weights, r.labels, *r.sums(r.K, 5))],
-    "bins.class_bins": lambda r: [r.class_bins(right) for right in (False, True)],
+    "bins.class_bins": lambda r: [  # and no output beyond the first bin
+        r.class_bins(right, share) for right in (False, True) for share in (1, 0.01)
+    ],
     "lens_views.top_label": lambda r: [(*r.top(np.float64, 1)[:3], r.event + 0, r.hits + 0)],
     "lens_views.top_k": lambda r: [r.top(np.float64, k) for k in {1, min(3, r.K)}],
     "lens_views.group_sums": lambda r: [(r.probs, np.arange(r.K) % 2, np.empty((r.n, 2)))],

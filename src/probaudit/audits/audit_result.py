@@ -25,6 +25,7 @@ from .finding import Calls, Finding, Spelling, as_call
 from .gate import proposed
 from .groups import GroupTable, with_bounds
 from .lens_error import BINS, LensError
+from .main_table import as_latex, as_markdown, main_rows
 from .pitfalls import PITFALLS
 from .repairs import Repair
 from .result import Result, plain, plain_columns
@@ -197,6 +198,15 @@ class Audit(Result):
     def to_frame(self) -> Any:
         """Every estimate and calibration error as a pandas DataFrame, one row each."""
         return estimate_frame(self._named())
+
+    def to_markdown(self) -> str:
+        """The scores and calibration errors as a table in Markdown, with 95% intervals."""
+        return as_markdown(main_rows(self.estimates, self.errors), self.summary.rows)
+
+    def to_latex(self, *, caption: str = "") -> str:
+        """The same table in LaTeX, for the package booktabs; the caption ends with the number of
+        rows."""
+        return as_latex(main_rows(self.estimates, self.errors), self.summary.rows, caption)
 
     def to_dict(self) -> dict[str, Any]:
         """The audit as plain values (schema `probaudit.audit/6`, see docs/audit-json.md)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, in_a_list
 from ..estimate import Estimate
-from ..text import MISSING, counted, number, percent
+from ..text import MISSING, counted, in_latex, in_markdown, number, percent
 from .metrics import METRICS, Metric
 
 if TYPE_CHECKING:
@@ -20,29 +20,6 @@ if TYPE_CHECKING:
 TIED = "†"
 TIED_WORDS = "tied with the best: the paired 95% interval of the difference contains 0"
 ARROWS = {True: "↓", False: "↑", None: ""}
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "−": "$-$",
-    "–": "--",
-    "∞": r"$\infty$",
-    "↓": r"$\downarrow$",
-    "↑": r"$\uparrow$",
-    TIED: r"$^{\dagger}$",
-}
-MARKDOWN = "\\`*_{}[]<>#|~$&"
 
 
 def cell_text(x: Estimate | None, name: str, decimals: int = 4) -> str:
@@ -102,33 +79,33 @@ class ModelTable:
         lines = [header, ["---", *("---:" for _ in self.metrics)]]
         for model, row in zip(self.models, self.cells, strict=True):
             cells = [
-                (f"**{_in_markdown(cell.text)}**" if cell.best else _in_markdown(cell.text))
+                (f"**{in_markdown(cell.text)}**" if cell.best else in_markdown(cell.text))
                 + TIED * cell.tied
                 for cell in row
             ]
-            lines.append([_in_markdown(model), *cells])
+            lines.append([in_markdown(model), *cells])
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return f"{table}\n\n{self.note('**Bold**')}\n"
 
     def to_latex(self, caption: str = "") -> str:
         """A table in LaTeX. It requires the package booktabs."""
         header = ["model", *(_headed(metric) for metric in self.metrics)]
-        lines = [_in_latex(name) for name in header]
+        lines = [in_latex(name) for name in header]
         body = []
         for model, row in zip(self.models, self.cells, strict=True):
             cells = [
-                (rf"\textbf{{{_in_latex(cell.text)}}}" if cell.best else _in_latex(cell.text))
-                + rf"\rlap{{{_in_latex(TIED)}}}" * cell.tied  # of no width: numbers stay aligned
+                (rf"\textbf{{{in_latex(cell.text)}}}" if cell.best else in_latex(cell.text))
+                + rf"\rlap{{{in_latex(TIED)}}}" * cell.tied  # of no width: numbers stay aligned
                 for cell in row
             ]
-            body.append(" & ".join([_in_latex(model), *cells]) + r" \\")
+            body.append(" & ".join([in_latex(model), *cells]) + r" \\")
         words = " ".join(filter(None, [caption, self.note("Bold")]))
         return "\n".join(
             [
                 r"% requires \usepackage{booktabs}",
                 r"\begin{table}",
                 r"\centering",
-                rf"\caption{{{_in_latex(words)}}}",
+                rf"\caption{{{in_latex(words)}}}",
                 rf"\begin{{tabular}}{{l{'r' * len(self.metrics)}}}",
                 r"\toprule",
                 " & ".join(lines) + r" \\",
@@ -187,23 +164,3 @@ def _tied(
 
 def _headed(metric: Metric) -> str:
     return f"{metric.label} {ARROWS[metric.lower]}".rstrip()
-
-
-def _in_latex(text: str) -> str:
-    """Text with the special characters of LaTeX escaped.
-
-    >>> print(_in_latex("50% of a_b"))
-    50\\% of a\\_b
-    """
-    return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
-
-
-def _in_markdown(text: str) -> str:
-    """Text in a cell of a Markdown table, with special characters escaped.
-
-    >>> print(_in_markdown("a|b"))
-    a\\|b
-    """
-    return "".join(
-        f"\\{letter}" if letter in MARKDOWN else letter for letter in " ".join(text.split())
-    )

@@ -23,6 +23,8 @@ def sorting_order(keys: Array) -> Array:
 
 def _add_terms(cell: Array, terms: Array, high: Array, low: Array) -> None:
     """`kernels.bins.add_term` for each row and its cell: terms [n, t], high and low [m, t]."""
+    if not len(cell):
+        return
     order = np.argsort(cell, kind="stable")
     used, first = np.unique(cell[order], return_index=True)
     for place, rows in zip(used, np.split(order, first[1:]), strict=True):
