@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 import probaudit as pb
@@ -36,9 +37,12 @@ def size(ax):
 
 
 def hidden(ax):
-    """The points that the legend hides, in pixels."""
+    """The points and ends of intervals that the legend hides, in pixels."""
     box = ax.get_legend().get_window_extent()
-    ends = [ax.transData.transform(each.get_offsets()) for each in ax.collections]
+    lines = [each for each in ax.collections if isinstance(each, LineCollection)]
+    places = [each.get_offsets() for each in ax.collections]
+    places += [end for each in lines for end in each.get_segments()]
+    ends = [ax.transData.transform(place) for place in places]
     return [point for point in np.concatenate(ends) if box.contains(*point)]
 
 
@@ -50,6 +54,20 @@ def test_the_legend_of_a_small_reliability_diagram_hides_no_point(small):
     assert area.y0 <= box.y0 < box.y1 <= area.y1
     assert not hidden(small)
     assert size(small) == 7.5
+
+
+def test_the_legend_hides_nothing_after_the_layout_of_a_grid():
+    rng = np.random.default_rng(2)
+    outputs = np.exp(2 * rng.normal(size=(5000, 50)))
+    p = outputs / outputs.sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((5000, 1))).sum(axis=1).clip(0, 49)
+    figure = Figure(layout="constrained")
+    ax, *others = figure.subplots(2, 2).flat
+    diagrams.reliability_diagram(y, p).plot(ax=ax, name="model")
+    for other in others:
+        other.set(xlabel="predicted probability", ylabel="observed")
+    figure.draw_without_rendering()
+    assert not hidden(ax)
 
 
 def test_letters_keep_their_size_where_there_is_room(small):

@@ -27,6 +27,7 @@ PLACES = {  # in order of preference, with the corner or edge as shares of the a
     "lower center": (0.5, 0.0),
     "center": (0.5, 0.5),
 }
+SHRINKING = 1.3  # of axes in a grid, by the layout of the figure
 MOST = 0.9  # of the width of a figure that a legend takes
 STEPS = 200  # pieces of a line or band
 POINT = 0.6  # diameter of a point in the legend, in multiples of the font size
@@ -142,7 +143,8 @@ def _below(ax: Axes) -> dict[str, Any]:
 
 def _best_place(legend: Legend, ax: Axes, panel: Panel) -> tuple[Any, bool]:
     """The place where the legend hides least, and whether it hides no mark of a model there."""
-    area, size = ax.get_window_extent(), legend.get_window_extent()
+    area, growth = ax.get_window_extent(), _growth(ax)
+    size = legend.get_window_extent().expanded(growth, growth)
     pad = font_points("legend.fontsize") * legend.borderaxespad * ax.figure.dpi / 72
     marks = [(_context(mark), _boxes(mark, ax)) for mark in panel.marks]
     hidden = {}
@@ -158,6 +160,15 @@ def _best_place(legend: Legend, ax: Axes, panel: Panel) -> tuple[Any, bool]:
     best = min(hidden, key=lambda place: hidden[place])
     fits = size.width + 2 * pad <= area.width and size.height + 2 * pad <= area.height
     return best, fits and hidden[best][0] == 0
+
+
+def _growth(ax: Axes) -> float:
+    """How much larger a legend may be, relative to its axes, when the figure is drawn: an engine
+    then makes room for the labels of all axes."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    laid_out = len(figure.axes) > 1 and figure.get_layout_engine() is not None
+    return SHRINKING if laid_out else 1.0
 
 
 def _is_range(mark: Mark) -> bool:
