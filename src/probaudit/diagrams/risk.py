@@ -132,7 +132,7 @@ class RiskCurves(Diagram):
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
             role = ROLES.get(name, f"series {k}")
-            label = name + (f" (log loss / base rate {score:.2f})" if np.isfinite(score) else "")
+            label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
             marks.append(
                 Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
             )

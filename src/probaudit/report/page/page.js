@@ -86,7 +86,7 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 185 : 300;
+    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 170 : 300;
     const { after } = found.usermeta; // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
