@@ -104,6 +104,10 @@ GAINS = {
     "and hardly changes accuracy (74.1%, then 74.0%).": case(
         estimates={"accuracy": Estimate(0.741)}
     ),
+    "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to 22%); "
+    "accuracy goes from 72.0% to 74.0%, which may be chance.": case(
+        estimates={"accuracy": Estimate(0.72)}, effective_rows=900.0
+    ),
     "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to 22%).": (
         case(pairs=True)
     ),
@@ -196,9 +200,14 @@ REASONS = {
     ): (case(pairs=True, estimates={"log_score.normalized": around(1.28, 0.3)}), 1000),
     (
         "recalibrate",
+        "As given, they are not clearly better than the base-rate forecast. Recalibration by "
+        "temperature scaling removes 20% of the log loss (95% interval 18% to 22%).",
+    ): (case(pairs=True, estimates={"log_score.normalized": around(0.9, 0.3)}), 1000),
+    (
+        "recalibrate",
         "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to "
         "22%).",
-    ): (case(pairs=True, estimates={"log_score.normalized": around(0.9, 0.3)}), 1000),
+    ): (case(pairs=True, estimates={"log_score.normalized": around(0.6, 0.3)}), 1000),
     (
         "use",
         "Recalibration by temperature scaling does not help. But the probabilities are hardly "

@@ -375,7 +375,7 @@ def test_a_budget_shows_no_rounding_errors():
     picture = found.picture()
     shown = [mark.text for mark in picture.panels[0].marks if hasattr(mark, "text")]
     assert shown == ["0.100", "the rest: 0.100 (0.090 to 0.110)"]
-    assert "Not detected, so 0 here: calibration error, hidden groups." in picture.caption
+    assert "Not clearly above 0: calibration error, hidden groups." in picture.caption
     assert "Brier score of the confidence" in picture.caption
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from probaudit.report.threshold_words import Acting, Answering, table_rows
 from probaudit.scoring.events import EventTable
@@ -30,11 +31,12 @@ def test_acting_on_an_event():
     # (2 hits, 1.9 predicted, 2 false alarms, 0 misses) of 5 rows
     assert found.cells(BEFORE, 0) == ["800", "400", "380", "400", "0", "400", "66.7%"]
     assert found.words(0) == (
-        "The cost is 400 per 1,000 rows. That is 33% less than acting on all rows (600)."
+        "The cost is 400 per 1,000 rows. That is 33% less than acting on all rows (600), which may "
+        "be chance."
     )
-    assert (
-        found.words(2)
-        == "The cost is 200 per 1,000 rows. That is 50% less than acting on none (400)."
+    assert found.words(2) == (
+        "The cost is 200 per 1,000 rows. That is 50% less than acting on none (400), which may be "
+        "chance."
     )
 
 
@@ -42,7 +44,7 @@ def test_acting_before_and_after_recalibration():
     found = Acting({"original": BEFORE, "recalibrated": AFTER}, "class 1")
     assert found.words(0) == (
         "Recalibrating cuts the cost by 50%, from 400 to 200 per 1,000 rows. Recalibrated outputs "
-        "cost 67% less than acting on all rows (600)."
+        "cost 67% less than acting on all rows (600), which may be chance."
     )
     assert found.words(2).startswith("Recalibrating does not change the cost: 200 per 1,000 rows. ")
     free = Acting({"original": points([0.9, 0.1], [1, 0]), "recalibrated": BEFORE}, "class 1")
@@ -112,3 +114,36 @@ def test_probabilities_that_cost_more_than_one_decision_for_all():
 def test_a_decision_for_all_that_costs_nothing_is_not_compared():
     sure = points([0.9, 0.1], [0, 0])
     assert Acting({"original": sure}, "class 1").words(1) == "The cost is 50,000 per 100,000 rows."
+
+
+@pytest.mark.parametrize("t", [0.2, 0.5, 0.8])
+def test_a_difference_has_the_noise_of_its_rows(t):
+    """The half-width from shares equals 1.96 standard errors of the differences of single rows."""
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < p).astype(int)
+    event = EventTable.of_rows(p, y)
+    one, act = OperatingPoints.of(event, np.array([t])), p >= t
+    costs = np.where(act, (1 - y) * t, y * (1 - t)) / min(t, 1 - t)
+    constants = {
+        "acting on all rows": (1 - y) * t / min(t, 1 - t),
+        "acting on none": y * (1 - t) / min(t, 1 - t),
+    }
+    reviewed = np.where(act, 1 - y, 1 - t)
+    answers = {"answering all rows": 1 - y, "reviewing all rows": np.full(400, 1 - t)}
+    for how, own, others in (
+        (Acting({"original": one}, "class 1"), costs, constants),
+        (Answering({"original": one}), reviewed, answers),
+    ):
+        for decision, other in others.items():
+            expected = 1.96 * np.std(own - other) / np.sqrt(400)
+            assert how.noise(one, 0, decision) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_clear_difference_is_not_called_chance():
+    rng = np.random.default_rng(0)
+    p = rng.random(4000)
+    event = EventTable.of_rows(p, (rng.random(4000) < p).astype(int))
+    found = Acting({"original": OperatingPoints.of(event, np.array([0.5]))}, "class 1")
+    assert "less than" in found.words(0)
+    assert "chance" not in found.words(0)

@@ -144,7 +144,7 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     same = next((finding for finding in findings if finding.numbers.get("confidences") == 1), None)
     if grade == "do_not_use" and same is not None:
         said = (*said, same.rule)
-        apart = f"{capitalised(same.clause)}, so it does not distinguish them."
+        apart = f"{capitalised(same.clause)}, so it cannot tell rows apart."
         parts = [apart, agreement_words(case)]
     else:
         sure = grade != "cannot_tell"
@@ -287,10 +287,12 @@ def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
 def _base_rate_words(case: Case, grade: Grade) -> str:
     """How much worse than the base-rate forecast the original outputs are."""
     ratio = case.estimates["log_score.normalized"]
-    if grade != "recalibrate" or not (math.isfinite(ratio) and ratio >= 1):
+    if grade != "recalibrate" or not (math.isfinite(ratio) and ratio.high >= 1):
         return ""
     if not _worse_than_base_rate(case):
-        return f"As given, they are no better than the base-rate forecast: {_ratio_words(ratio)}."
+        how = f"no better than the base-rate forecast: {_ratio_words(ratio)}"
+        how = how if ratio >= 1 else "not clearly better than the base-rate forecast"
+        return f"As given, they are {how}."
     always = ""
     if case.pairs or case.validation is not None:
         always = f", which always predicts {rates(case.estimates['observed'])[0]}"
@@ -409,9 +411,10 @@ def _accuracy_words(case: Case, repair: Repair) -> str:
     if case.pairs:
         return ""
     noise = Z95 * math.sqrt(2 * before * (1 - before) / max(case.effective_rows, 1))
-    if not abs(after - before) >= max(LEAST_CHANGE, noise):
-        stays = ", then ".join(dict.fromkeys(rates(before, after)))
-        return f" and hardly changes accuracy ({stays})"
     first, second = rates(before, after)
+    if not abs(after - before) >= LEAST_CHANGE:
+        return f" and hardly changes accuracy ({', then '.join(dict.fromkeys((first, second)))})"
+    if not abs(after - before) >= noise:
+        return f"; accuracy goes from {first} to {second}, which may be chance"
     verb = "lifts" if after > before else "lowers"
     return f" and {verb} accuracy from {first} to {second}"

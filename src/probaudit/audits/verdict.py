@@ -255,10 +255,11 @@ def _no_calibrator_helps(case: Case) -> Finding:
     best = min(others, key=lambda repair: float(repair.log_score))
     x = best.gain
     start = _needless(case, x)
-    start = f"{start}n" if start.startswith("No rec") else "N"
+    sure = start.startswith("No rec")
+    start, helps_words = (f"{start}n", "helps") if sure else ("N", "is shown to help")
     return Finding(
         _level_of_no_gain(case, x),
-        f"{start}one of {len(others)} calibrators helps. The best, {best.title}, "
+        f"{start}one of {len(others)} calibrators {helps_words}. The best, {best.title}, "
         f"{_gain(x, ', not corrected for the choice of the best')}.",
         clause=f"none of {len(others)} calibrators helps",
         numbers=interval_numbers(x),

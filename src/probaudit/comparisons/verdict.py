@@ -235,7 +235,7 @@ def accuracy_hides_it(result: Comparison) -> Finding | None:
     words = "different" if len(sides) > 1 else "better" if True in sides else "worse"
     text = (
         f"{model_names(list(found))} {same} {result.reference!r}, but {words} probabilities: "
-        "accuracy does not show it."
+        "which accuracy does not show."
     )
     numbers: dict[str, float] = {"models": len(found)}
     if len(found) == 1:

@@ -111,7 +111,7 @@ class BeforeAfter(Diagram):
 
     @property
     def _worst(self) -> tuple[float, ...]:
-        """The bin of the original outputs that adds most to the ECE."""
+        """The bin of the original outputs that adds most to the calibration error."""
         rows, predicted, observed, *_ = columns = self.series[ORIGINAL]
         worst = int(np.argmax(rows * np.abs(predicted - observed)))
         return tuple(float(column[worst]) for column in columns)
@@ -126,9 +126,9 @@ class BeforeAfter(Diagram):
         _, predicted, observed, *_ = self._worst
         if not self._clear:
             return ""
-        of = f" of the {ORIGINAL} outputs" if len(self.series) > 1 else ""
+        of = f", {ORIGINAL}" if len(self.series) > 1 else ""
         return (
-            f" The bin{of} that adds most to the ECE: predicted {whole_percent(predicted)}, "
+            f" Furthest off, weighted by rows{of}: predicted {whole_percent(predicted)}, "
             f"{self.happened} {whole_percent(observed)}."
         )
 

@@ -112,9 +112,13 @@ class LossBudget(Diagram):
 
     @property
     def not_detected(self) -> str:
-        """Which parts are 0, in a sentence; "" if none is."""
-        names = [one.name.removesuffix(" (at least)") for one in self.parts if one.shown <= 0]
-        return f"Not detected, so 0 here: {listed(names)}." if names else ""
+        """Which parts could be 0, in a sentence; "" if none could."""
+        names = [
+            one.name.removesuffix(" (at least)")
+            for one in self.parts
+            if one.shown <= 0 or one.estimate.low <= 0
+        ]
+        return f"Not clearly above 0: {listed(names)}." if names else ""
 
     def columns(self) -> dict[str, np.ndarray]:
         rows = self.rows

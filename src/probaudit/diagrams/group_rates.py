@@ -22,10 +22,10 @@ DIRECTIONS = {
     UNDERCONFIDENT: "under",
 }
 OBSERVED = {  # names of the marks of observed rates
-    "agrees": "observed, no clear difference",
+    "agrees": "observed, not clear in the corrected test",
     "over": "observed, predicted too high",
     "under": "observed, predicted too low",
-    "mixed": "observed, off at some outputs",
+    "mixed": "observed, right on average but not at each output",
 }
 
 
@@ -124,7 +124,7 @@ class GroupRates(Diagram):
             f"Predicted and observed {rate}, the largest difference first, with 95% intervals."
         )
         if self.total > len(self.names):
-            caption += f" These are the {len(self.names)} clearest of {self.total:,}."
+            caption += f" These {len(self.names)} of {self.total:,} differ most."
         return Picture(
             (panel,), f"Predicted and observed {rate} by {self.what}", self._description(), caption
         )

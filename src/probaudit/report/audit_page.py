@@ -59,10 +59,12 @@ if TYPE_CHECKING:
     from ..audits.lens_error import LensError
 
 CLASS_TABLE = 20
+FEW_OF_A_CLASS = 10  # rows
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
 DEBIASED = "95% interval, debiased"
 CORRECTED, CORRECTED_ECE = "p, corrected", "p of the ECE, corrected"
+UNCLEAR = "no clear error"
 NO_DIAGRAM = "No reliability diagram and no decisions: all rows have the same probability"
 TIPS = {
     DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
@@ -70,8 +72,8 @@ TIPS = {
     "rates over 15 bins of equal width",
     summary.RELATIVE: "the log loss divided by that of the base-rate forecast, which predicts the "
     "class frequencies for every row; below 1 is better",
-    summary.EXPECTED: "the mean error of a calibrated model with the same outputs on as many rows",
-    "if calibrated": "the mean error of a calibrated model with the same outputs on as many rows",
+    summary.EXPECTED: "the mean error of a calibrated model with the same (original) outputs on as "
+    "many rows",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
     "p": "of this test alone, not corrected for the others",
     CORRECTED: "corrected for the number of tests in this table (Holm 1979)",
@@ -259,14 +261,16 @@ def _classes(audit: Audit) -> Section | None:
     )
     headers = ("class", "error", DEBIASED, "if calibrated", CORRECTED, "verdict")
     rows = [
-        [*_error_row(error, error.adjusted), "miscalibrated" if error.miscalibrated else ""]
+        [*_error_row(error, error.adjusted), "miscalibrated" if error.miscalibrated else UNCLEAR]
         for error in worst
     ]
     caption += ". A class is miscalibrated if its corrected p is below 0.01 (15 equal bins)."
     table = Table(caption, headers, rows, words=(0, 5), tips=TIPS)
     lead = "How often each predicted class is right, and the reliability of each class."
     if not any(error.miscalibrated for error in audit.class_errors):
-        lead += " No class is found to be miscalibrated."
+        few = int((audit.summary.log.rows < FEW_OF_A_CLASS).sum())
+        unsure = f": {few:,} of {len(audit.class_errors):,} have fewer than {FEW_OF_A_CLASS} rows"
+        lead += f" No class is found to be miscalibrated{unsure if few else ''}."
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
 
 
@@ -370,7 +374,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
             *(number(group[name], 3) for name in measures),
             number(group.error.estimate, 3),
             p_value(group.adjusted),
-            group.verdict,
+            group.verdict or UNCLEAR,
         )
         for group in groups[:SHOWN_GROUPS]
     ]
@@ -407,6 +411,8 @@ def _misjudged(audit: Audit) -> Table | Words:
     if not rows:
         which = f"group by {columns}" if columns else "region of the features"
         found = f"no misjudged {which} was detected."
+        if columns and len(audit.class_errors) > 2:
+            found = f"no class probability is found to be off on average in a {which}."
         return Words(f"After {repaired}, {found}" if repaired else capitalised(found))
     who = (
         f"groups by {columns}, over all their outputs"
@@ -443,7 +449,8 @@ def _repairs(audit: Audit) -> Section | None:
         caption += " The log loss and gain of the one selected are corrected for the choice."
     if any(one.words == "tied with the original" for one in ordered):
         caption += (
-            " A calibrator is tied with the original if its gain is not clearly above or below 0."
+            " A calibrator is tied with the original if the 95% interval of its gain contains 0 or "
+            "a loss below 0.05%."
         )
     elif any("tied" in one.words or "worse" in one.words for one in ordered):
         caption += (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
 FIGURE_SPACE = "\u2007"
-TITLE = "Which of these models is better?"
+TITLE = "Which of these models is best?"
 CAPTIONS = ("All models on the same rows", "Further calibration errors", "Losses and their causes")
 
 

@@ -154,12 +154,12 @@ def threshold_slider(audit: Audit, how: Threshold) -> ThresholdSlider:
 
 
 def _start(audit: Audit, how: Threshold) -> int:
-    """The threshold in percent that is best under the given costs; if it would answer hardly any
-    row, one that answers half of them."""
+    """The threshold in percent that is best under the given costs; if hardly any row would be
+    answered, one that answers half of them."""
     if isinstance(how, Answering):
         best = round(100 * (1 - audit.summary.plan.reject_cost))
         answered = how.points[ORIGINAL].acted
-        if answered[best - 1] >= LEAST_ANSWERED:
+        if max(one.acted[best - 1] for one in how.points.values()) >= LEAST_ANSWERED:
             return best
         return 1 + int(np.argmin(np.abs(answered - 0.5)))
     if audit.costs is None or audit.costs.matrix.shape != (2, 2):

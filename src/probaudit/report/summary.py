@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ECE = "ECE, 15 bins"
 RELATIVE = "log loss / base rate"
 EXPECTED, AFTER = "if calibrated", "recalibrated"
-FEW_ROWS = 500  # below, the summary shows the interval of the log loss
+FEW_ROWS = 500  # below, or if it contains 1, the summary shows the interval of the log loss
 
 
 class SummaryRow(NamedTuple):
@@ -81,7 +81,8 @@ def rows(audit: Audit) -> list[SummaryRow]:
     expected = short(ece.null_mean) if math.isfinite(ece.null_mean) else ""
     found.append(SummaryRow(ECE, short(ece.estimate), after, expected))
     loss = audit["log_score.normalized"]
-    span = f" ({short(loss.low)} to {short(loss.high)})" if audit.summary.rows < FEW_ROWS else ""
+    unsure = audit.summary.rows < FEW_ROWS or loss.low < 1 <= loss.high
+    span = f" ({short(loss.low)} to {short(loss.high)})" if unsure else ""
     before = short(loss) + (span if math.isfinite(loss.low) else "")
     found.append(SummaryRow(RELATIVE, before, "" if best is None else short(best.normalized)))
     return found

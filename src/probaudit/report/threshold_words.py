@@ -3,6 +3,7 @@ only confident rows."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..scoring.intervals import Z95
 from ..scoring.operating_points import OperatingPoints
 from ..text import MISSING, capitalised, percent, significant, whole_percent
 
 RARE = 0.01  # event rate below which numbers are of 100,000 rows
 RELATIVE = "% of the cheapest decision for all rows"
 COST_OF_ACTING, COST_OF_ANSWERING = "cost of errors", "cost of errors and reviews"
+ACT_ON_ALL, ANSWER_ALL = "acting on all rows", "answering all rows"
 LEAST_CHANGE = 0.005  # of the cost, below which it counts as the same
 
 
@@ -81,6 +84,21 @@ class Threshold(ABC):
     def costs(self, k: int) -> str:
         """The costs for which the threshold is the best one."""
 
+    @abstractmethod
+    def differences(
+        self, one: OperatingPoints, k: int, decision: str
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        """By how much the rows that are treated otherwise than by a constant decision differ in
+        cost: the share of the rows and the amount, for both outcomes."""
+
+    def noise(self, one: OperatingPoints, k: int, decision: str) -> float:
+        """The half-width of the 95% interval of the mean difference in cost from a constant
+        decision, for independent rows."""
+        parts = self.differences(one, k, decision)
+        mean = sum(share * amount for share, amount in parts)
+        square = sum(share * amount**2 for share, amount in parts)
+        return Z95 * math.sqrt(max(square - mean**2, 0.0) / one.effective)
+
     def cheapest_for_all(self, k: int) -> str:
         """The decision that treats all rows alike, in the imperative, if no output costs less; else
         ""."""
@@ -133,8 +151,10 @@ class Threshold(ABC):
         if abs(gain) < LEAST_CHANGE:
             return f". {capitalised(decision)} costs as much."
         amount = f"{whole_percent(abs(gain))} {'less' if gain > 0 else 'more'}"
+        unclear = abs(gain) * constant <= self.noise(one, k, decision)
         which = "That is" if len(self.points) == 1 else "Recalibrated outputs cost"
-        return f". {which} {amount} than {decision} ({self.rows(constant):,})."
+        chance = ", which may be chance" if unclear else ""
+        return f". {which} {amount} than {decision} ({self.rows(constant):,}){chance}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +225,20 @@ class Acting(Threshold):
     def cost(self, one: OperatingPoints, k: int) -> float:
         return float(one.cost[k])
 
+    def differences(
+        self, one: OperatingPoints, k: int, decision: str
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        t = self.threshold(k)
+        miss, alarm = (1 - t) / min(t, 1 - t), t / min(t, 1 - t)
+        hits, alarms = float(one.hits[k]), float(one.false_alarms[k])
+        if decision == ACT_ON_ALL:
+            return (float(one.misses[k]), miss), (1 - one.rate - alarms, -alarm)
+        return (hits, -miss), (alarms, alarm)
+
     def constant(self, one: OperatingPoints, k: int) -> tuple[str, float]:
         everything, nothing = float(one.cost_all[k]), float(one.cost_none[k])
         if everything < nothing:
-            return "acting on all rows", everything
+            return ACT_ON_ALL, everything
         return "acting on none", nothing
 
 
@@ -275,10 +305,19 @@ class Answering(Threshold):
     def cost(self, one: OperatingPoints, k: int) -> float:
         return float(one.review_cost[k])
 
+    def differences(
+        self, one: OperatingPoints, k: int, decision: str
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        t = self.threshold(k)
+        right, errors = float(one.hits[k]), float(one.false_alarms[k])
+        if decision == ANSWER_ALL:
+            return (one.rate - right, 1 - t), (1 - one.rate - errors, -t)
+        return (right, t - 1), (errors, t)
+
     def constant(self, one: OperatingPoints, k: int) -> tuple[str, float]:
         answering, reviewing = 1 - one.rate, 1 - self.threshold(k)
         if answering < reviewing:
-            return "answering all rows", answering
+            return ANSWER_ALL, answering
         return "reviewing all rows", reviewing
 
 

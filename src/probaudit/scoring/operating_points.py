@@ -18,7 +18,7 @@ class OperatingPoints:
 
     hits, false_alarms : acted on, and the event happened or not.
     predicted_hits : the hits that the probabilities predict: their sum over the rows acted on.
-    rate : how often the event happened.
+    rate : how often the event happened. effective : the effective number of rows (Kish 1965).
 
     A false alarm costs t and a miss 1 - t, the costs for which t is the Bayes threshold. Costs are
     in units of the cheaper one.
@@ -29,6 +29,7 @@ class OperatingPoints:
     false_alarms: np.ndarray
     predicted_hits: np.ndarray
     rate: float
+    effective: float = np.inf
 
     @classmethod
     def of(cls, event: EventTable, thresholds: np.ndarray) -> OperatingPoints:
@@ -42,7 +43,8 @@ class OperatingPoints:
         values = np.column_stack([event.share, size * event.p])
         above = np.vstack([event.at_least(values), np.zeros(3)])
         false, hits, predicted = above[np.searchsorted(event.p, thresholds, side="left")].T
-        return cls(thresholds, hits, false, predicted, event.rate)
+        effective = float(event.weight.sum() ** 2 / event.squared.sum())
+        return cls(thresholds, hits, false, predicted, event.rate, effective)
 
     @property
     def acted(self) -> np.ndarray:

@@ -79,14 +79,14 @@
     unpack(found);
     const panels = found.concat || [found];
     const even = panels.every((panel) => panel.height === panel.width);
-    const most = Math.max(1, Math.floor(room / 165)); // columns
+    const most = Math.max(1, Math.floor(room / (panels[0].encoding.y.axis.values ? 240 : 165))); // columns
     const four = panels.length === 4 && found.columns === 3; // 4 or 2 beside each other, not 3 and 1
     const columns = !found.concat ? 1 : Math.min(most, !four ? found.columns : most < 4 ? 2 : 4);
     const widest = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 170 : 300;
+    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 212 : 300;
     const { after } = found.usermeta; // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
@@ -119,7 +119,7 @@
         const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
         const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
-        const right = printing && (large === "large" || columns === 3);
+        const right = printing && ((large === "large" && room > 400) || columns === 3);
         named.legend.labelLimit = right ? 160 : across + after - 30;
         if (right) Object.assign(named.legend, { orient: "right", columns: 1 });
         if (longest > (right ? 160 : across + after)) {
@@ -538,6 +538,7 @@
     ".wide-left figure": 405,
     ".columns figure": 345,
     ".fold .half": 335,
+    "#reliability": 300,
     ".large": 440,
     ".whole": 690,
     ".half:not([data-opens])": 335,
@@ -550,7 +551,7 @@
   let opened = [];
   addEventListener("beforeprint", () => {
     printing = true;
-    opened = every(".fold:not([open])");
+    opened = every(".fold:not([open]), #reliability > .numbers:not([open])");
     opened.forEach((fold) => (fold.open = true));
     arrange();
     redraw(onPaper);
