@@ -26,6 +26,7 @@ from ..data.row_index import common_index
 from ..engines.good_rows import survey
 from ..errors import Argument, InputError
 from ..kernels.rules import LOGIT_LIMIT
+from ..states.bad_rows import DIVIDE, ROUNDED
 from .registry import CLASSES, METHODS
 
 COUNTED = 2**16  # whole-number labels below this are counted, which is faster than sorting
@@ -227,6 +228,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         """The checked rows of positive weight; sets `classes_`."""
+        _check_outputs(P)
         common_index({"P": P, "y": y, "sample_weight": sample_weight})
         tolerance = sum_tolerance(P)
         values, labels = validate_data(
@@ -256,6 +258,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _sample(self, P: Any) -> Sample:
         """The checked rows to calibrate."""
+        _check_outputs(P)
         tolerance = sum_tolerance(P)
         check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
         numbers: Any = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
@@ -306,6 +309,13 @@ def _check_labels(labels: np.ndarray) -> None:
             found = f"{found} values" if found == "continuous" else found
             way_out = ("outputs come first: `fit(P, y)`",)
             raise InputError("y", "must hold classes", found, way_out=way_out) from None
+
+
+def _check_outputs(P: Any) -> None:
+    """Raise if outputs come with labels, as `collect` and `read` return them."""
+    if isinstance(P, Predictions):
+        rule, way_out = "must be outputs without labels", ("pass `rows.probs`",)
+        raise InputError("P", rule, "Predictions", way_out=way_out)
 
 
 def _as_table(P: Any) -> Any:
@@ -428,5 +438,11 @@ def checked_output_rows(
     rows = Predictions(
         codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"}
     )
-    survey(rows)  # raises at the first bad row
+    try:
+        survey(rows)  # raises at the first bad row
+    except InputError as problem:
+        if problem.way_out is not ROUNDED:
+            raise
+        found = problem.rule, problem.value
+        raise InputError("P", *found, row=problem.row, way_out=DIVIDE) from None
     return np.asarray(rows.probs)

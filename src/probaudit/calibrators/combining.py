@@ -46,6 +46,7 @@ class Chain(Calibrator):
 
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
+        """Whether the most probable class never changes."""
         return all(step.accuracy_preserving for step in self.steps)
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
@@ -120,6 +121,7 @@ class PerGroup(Calibrator):
 
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
+        """Whether the most probable class never changes."""
         return base_of(self.base).accuracy_preserving
 
     @property

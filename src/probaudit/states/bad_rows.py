@@ -23,6 +23,8 @@ ROUNDED: WayOut = (
     " or leave them out with ",
     DROP,
 )
+# the same for calibrators, which have no options for bad rows
+DIVIDE: WayOut = ("if rows are rounded, divide each by its sum",)
 RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
 
 
