@@ -143,12 +143,16 @@ def wildcard_parts(names: list[str], pattern: Pattern) -> list[Any]:
 
     >>> wildcard_parts(["p_cat", "p_dog"], "p_*")
     ['cat', 'dog']
+    >>> wildcard_parts(["p cat [%]", "p dog [%]"], "p * [%]")
+    ['cat', 'dog']
     """
     if not isinstance(pattern, str):
         pattern = ",".join(map(str, pattern))
-    if pattern.count("*") != 1 or any(sign in pattern for sign in ",?["):
+    if pattern.count("*") != 1 or any(sign in pattern for sign in ",?"):
         return list(names)
     before, after = pattern.strip().split("*")
+    if not all(name.startswith(before) and name.endswith(after) for name in names):
+        return list(names)  # a list of letters in brackets
     return [name[len(before) : len(name) - len(after)] for name in names]
 
 

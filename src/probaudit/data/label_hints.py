@@ -46,6 +46,8 @@ def label_hint(labels: np.ndarray, label: Any, classes: Sequence[Any]) -> WayOut
     Argument(name='classes', value='[1, 2, 3]')
     >>> label_hint(np.array([1, 3, 2]), 3, ("a", "b", "c"))
     ('if labels count from 1, subtract 1',)
+    >>> label_hint(np.array(["cat", "dog"]), "cat", ("score cat", "score dog"))[-1]
+    Argument(name='classes', value='')
     """
     K, positions = len(classes), are_names(tuple(classes))
     if labels.dtype.kind in "iuf" and (positions or tuple(classes) == tuple(range(K))):
@@ -61,6 +63,8 @@ def label_hint(labels: np.ndarray, label: Any, classes: Sequence[Any]) -> WayOut
             return ("name the class of each column with ", Argument("classes", shown))
     if positions and isinstance(label, str) and label.strip().isdecimal():
         return ("convert labels to numbers: positions of classes must not be text",)
+    if isinstance(label, str) and not set(map(str, labels)) & set(map(str, classes)):
+        return ("name the class of each column, in order, with ", Argument("classes"))
     return (
         "to leave out and count rows with this label, pass ",
         Argument("ignore_label", repr(label)),

@@ -302,13 +302,25 @@ def matching_columns(table: Collection[str], pattern: Pattern, argument: str) ->
         raise InputError(argument, "needs at least one column")
     matched: list[str] = []
     for part in patterns:
-        names = [part] if part in table else [name for name in table if fnmatchcase(name, part)]
+        names = [part] if part in table else _matches(table, part)
         if argument == "columns":  # those of groups
             names = list(crossing(part, table)) or names
         if not names:
             raise _no_column(table, part, f"no column matches {part!r}", argument)
         matched += [name for name in names if name not in matched]
     return matched
+
+
+def _matches(table: Iterable[str], pattern: str) -> list[str]:
+    """The names that a pattern matches. Its brackets list letters, as in a shell; if nothing
+    matches, they stand for themselves.
+
+    >>> _matches(["p [%]", "p 1"], "p [12]"), _matches(["p [%]", "p 1"], "* [%]")
+    (['p 1'], ['p [%]'])
+    """
+    literal = pattern.replace("[", "[[]")
+    found = [[name for name in table if fnmatchcase(name, each)] for each in (pattern, literal)]
+    return found[0] or found[1]
 
 
 def split_names(given: Iterable[Any], table: Collection[str]) -> list[str]:
