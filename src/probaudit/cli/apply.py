@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from ..errors import InputError
+from ..errors import Argument, InputError, WayOut
 from ..files.paths import is_readable
+from ..states.bad_rows import DIVIDE
 from ..text import counted
-from .options import Decimal, Format, Logits, LogProbs, Probs, Separator
+from .options import Decimal, Format, Logits, LogProbs, Probs, Separator, Tolerance
 from .outputs import say
 from .standard_input import opened
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
+
+# what to do about bad rows: this command has other options than Python
+WAYS_OUT: dict[WayOut, WayOut] = {DIVIDE: ("if rows are rounded, raise ", Argument("tolerance"))}
 
 
 def apply(
@@ -52,6 +56,7 @@ def apply(
     groups: Annotated[
         str | None, typer.Option(help="column with groups; by default that of the fit")
     ] = None,
+    tolerance: Tolerance = None,
     sep: Separator = None,
     decimal: Decimal = ".",
     form: Format = None,
@@ -70,7 +75,7 @@ def apply(
     model = _load(calibrator)
     patterns = {"probs": probs, "logits": logits, "log_probs": log_probs}
     columns = _columns_besides(model, {"features": features, "groups": groups})
-    application = _Application(model, patterns, columns)
+    application = _Application(model, patterns, columns, tolerance)
     parts = parts_of(opened(file, form), Dialect(sep, decimal))
     if output.suffix.lower() == ".npz":
         arrays = application.arrays(parts)
@@ -120,12 +125,14 @@ def _columns_besides(model: Calibrator, given: Mapping[str, str | None]) -> dict
 class _Application:
     """A calibrator and the columns that it reads.
 
+    tolerance : how far the sum of a row may be from 1; rows within it are divided by their sum.
     unseen : the number of rows so far in groups that the fit did not have.
     """
 
     model: Calibrator
     patterns: Mapping[str, str | None]
     columns: Mapping[str, Any]
+    tolerance: float | None = None
     unseen: int = 0
 
     def tables(self, parts: Iterable[Any]) -> Iterator[Any]:
@@ -171,10 +178,10 @@ class _Application:
         from ..calibrators.base import with_first_column
 
         try:
-            return self.model.predict_proba(
-                with_first_column(outputs, self.model.n_features_in_, self.model.from_logits),
-                **besides,
-            )
+            outputs = with_first_column(outputs, self.model.n_features_in_, self.model.from_logits)
+            if self.tolerance is not None and not self.model.from_logits:
+                outputs = with_sum_1(outputs, self.tolerance)
+            return self.model.predict_proba(outputs, **besides)
         except InputError as problem:
             columns = next(filter(None, self.patterns.values()), "p_*")
             raise InputError(
@@ -182,8 +189,19 @@ class _Application:
                 problem.rule,
                 problem.value,
                 row=None if problem.row is None else start + problem.row,
-                way_out=problem.way_out,
+                way_out=WAYS_OUT.get(problem.way_out, problem.way_out),
             ) from None
+
+
+def with_sum_1(outputs: np.ndarray, tolerance: float) -> np.ndarray:
+    """Probabilities [n, K] whose rows sum to 1, if their sums are within the tolerance; other rows
+    are left as they are.
+
+    >>> with_sum_1(np.array([[0.5, 0.49], [0.5, 0.4]]), 0.02).round(3).tolist()
+    [[0.505, 0.495], [0.5, 0.4]]
+    """
+    sums = outputs.sum(axis=1, keepdims=True, dtype=np.float64)
+    return outputs / np.where(np.abs(sums - 1) <= tolerance, sums, 1)
 
 
 def in_format_of(outputs: np.ndarray, calibrated: np.ndarray) -> np.ndarray:

@@ -75,6 +75,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            _check_given_once(ctx)
             return super().invoke(ctx)
         except (InputError, ClusterError) as error:
             spell = option_names(ctx)
@@ -92,6 +93,16 @@ class Command(TyperCommand):
             raise typer.Exit(CLOSED_PIPE) from None
         finally:
             forget_copies()
+
+
+def _check_given_once(context: Any) -> None:
+    """Raise if an option that names columns is repeated: only the last value would count."""
+    for parameter in context.command.params:
+        name, times = parameter.name, context.meta[ORDER].count(parameter.name)
+        if name in NAMING and times > 1 and not getattr(parameter, "multiple", False):
+            several = name in (*OUTPUTS, "features", "labels")
+            way_out = ("separate several columns with commas",) if several else ()
+            raise InputError(name, "must be given once", f"{times} times", way_out=way_out)
 
 
 def in_paragraphs(command: Callable[..., None]) -> str:
@@ -121,7 +132,7 @@ def outputs_for_apply(context: typer.Context) -> list[str]:
     """The options with which `apply` reads the same outputs."""
     confidence = context.params.get("confidence")
     outputs = given(context, *OUTPUTS) if confidence is None else ["--probs", confidence]
-    return [*outputs, *given(context, "sep", "decimal")]
+    return [*outputs, *given(context, "tolerance", "sep", "decimal")]
 
 
 def command_line(*words: Any) -> str:
