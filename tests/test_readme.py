@@ -91,6 +91,13 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
         "answers.csv", index=False
     )
     frame.to_csv("semicolons.csv", index=False, sep=";", decimal=",")
+    own = {"species": frame["label"], "s1": frame["p_cat"], "s2": frame["p_dog"]}
+    pd.DataFrame(own | {"score cat": own["s1"], "score dog": own["s2"]}).to_csv("animals.csv")
+    up = {f"score {name}": np.ceil(frame[f"p_{name}"] * 1000) / 1000 for name in ("cat", "dog")}
+    pd.DataFrame({"species": frame["label"]} | up).to_csv("rounded.csv")
+    loans = pd.DataFrame({"default": np.array(["no", "yes"])[world.y], "risk": world.cal[:, 1]})
+    loans.to_csv("loans.csv", index=False)
+    loans.to_csv("kredite.csv", index=False, sep=";", decimal=",")
     np.save("probs.npy", world.cal)
     np.save("labels.npy", world.y)
     frame.to_parquet("reference.parquet")
@@ -110,7 +117,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_every_command_is_found():
-    assert len(COMMANDS) == 23
+    assert len(COMMANDS) == 29
 
 
 def test_the_output_shown_is_current(shared, tmp_path, monkeypatch):
