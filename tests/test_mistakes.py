@@ -304,7 +304,7 @@ ROWS = {
     ),
     "swapped in fit": Mistake(
         lambda: calibrators.PlattScaling().fit(Y, P),
-        "`y`: must hold classes (found: continuous values)",
+        "`y`: must hold classes (found: Unknown label type: continuous)",
         "Outputs come first: `fit(P, y)`.",
     ),
     "one-hot": Mistake(

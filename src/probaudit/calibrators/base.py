@@ -305,8 +305,7 @@ def _check_labels(labels: np.ndarray) -> None:
         try:
             check_classification_targets(labels)
         except ValueError as problem:
-            found = str(problem).partition(". ")[0].replace("Unknown label type: ", "")
-            found = f"{found} values" if found == "continuous" else found
+            found = str(problem).partition(". ")[0]  # in the words that scikit-learn asks for
             way_out = ("outputs come first: `fit(P, y)`",)
             raise InputError("y", "must hold classes", found, way_out=way_out) from None
 
