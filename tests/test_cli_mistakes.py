@@ -20,6 +20,10 @@ MISTAKES = {
         "audit pred.csv",
         "`FILE`: must be a file that exists (found: pred.csv). The nearest name is 'preds.csv'.",
     ),
+    "columns in several options": (
+        "audit preds.csv --probs p_ant --probs p_bee",
+        "`--probs`: must be given once (found: 2 times). Separate several columns with commas.",
+    ),
     "ending without a format": (
         "audit preds.txt",
         "`FILE`: must end in one of {...} (found: preds.txt). Save it in one of these formats, or "

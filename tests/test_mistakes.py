@@ -307,6 +307,11 @@ ROWS = {
         "`y`: must hold classes (found: Unknown label type: continuous)",
         "Outputs come first: `fit(P, y)`.",
     ),
+    "rows with labels in a calibrator": Mistake(
+        lambda: calibrators.PlattScaling().fit(P, Y).predict_proba(pb.Predictions(Y, P)),
+        "`P`: must be outputs without labels (found: Predictions)",
+        "Pass `rows.probs`.",
+    ),
     "one-hot": Mistake(
         lambda: pb.log_score(np.eye(3)[Y3], P3),
         f"`y_true`: must be one label per row (found: has shape ({N}, 3))",
