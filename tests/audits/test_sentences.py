@@ -194,14 +194,14 @@ REASONS = {
     ): (case(pairs=True, selected=HARDLY, estimates=WORSE_BEFORE), 1000),
     (
         "recalibrate",
-        "As given, they are no better than the base-rate forecast: the log loss is 1.28 times as "
-        "high. Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% "
-        "to 22%).",
+        "As given, their log loss is 1.28 times that of the base-rate forecast. Recalibration by "
+        "temperature scaling removes 20% of the log loss (95% interval 18% to 22%).",
     ): (case(pairs=True, estimates={"log_score.normalized": around(1.28, 0.3)}), 1000),
     (
         "recalibrate",
-        "As given, they are not clearly better than the base-rate forecast. Recalibration by "
-        "temperature scaling removes 20% of the log loss (95% interval 18% to 22%).",
+        "As given, their log loss is not clearly lower than that of the base-rate forecast. "
+        "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to "
+        "22%).",
     ): (case(pairs=True, estimates={"log_score.normalized": around(0.9, 0.3)}), 1000),
     (
         "recalibrate",

@@ -122,7 +122,7 @@ def test_tables_show_the_numbers_of_the_audit(found):
     assert [row[0] for row in repairs.rows] == [repair.title for repair in ordered]
     (marked,) = repairs.marked
     assert ordered[marked].recommended
-    assert "paired difference in log loss" in repairs.caption
+    assert "difference from the best may be chance" in repairs.caption
     summary = {row[0]: row for row in table(page, "summary").rows}
     best = found.recommended
     assert summary["observed (right)"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))

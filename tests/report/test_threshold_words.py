@@ -43,12 +43,12 @@ def test_acting_on_an_event():
 def test_acting_before_and_after_recalibration():
     found = Acting({"original": BEFORE, "recalibrated": AFTER}, "class 1")
     assert found.words(0) == (
-        "Recalibrating cuts the cost by 50%, from 400 to 200 per 1,000 rows. Recalibrated outputs "
-        "cost 67% less than acting on all rows (600), which may be chance."
+        "Recalibrating cuts the cost by 50%, from 400 to 200 per 1,000 rows, which may be chance. "
+        "Recalibrated outputs cost 67% less than acting on all rows (600), which may be chance."
     )
     assert found.words(2).startswith("Recalibrating does not change the cost: 200 per 1,000 rows. ")
     free = Acting({"original": points([0.9, 0.1], [1, 0]), "recalibrated": BEFORE}, "class 1")
-    assert free.words(1).startswith("Recalibrating raises the cost from 0 to 400 per 1,000 rows.")
+    assert free.words(1).startswith("Recalibrating raises the cost from 0 to 400 per 1,000 rows,")
     worse = Acting({"original": AFTER, "recalibrated": BEFORE}, "class 1")
     assert worse.words(0).startswith("Recalibrating raises the cost by 100%, from 200 to 400 per ")
     assert table_rows(found, [0, 2]) == [
@@ -147,3 +147,17 @@ def test_a_clear_difference_is_not_called_chance():
     found = Acting({"original": OperatingPoints.of(event, np.array([0.5]))}, "class 1")
     assert "less than" in found.words(0)
     assert "chance" not in found.words(0)
+
+
+def test_a_change_has_the_noise_of_independent_rows():
+    rng = np.random.default_rng(1)
+    p, happened, t = rng.random(400), rng.random(400), 0.2
+    y = (happened < p).astype(int)
+    costs, points_of = [], []
+    for q in (p, p**2):
+        act = q >= t
+        costs.append(np.where(act, (1 - y) * t, y * (1 - t)) / t)
+        points_of.append(OperatingPoints.of(EventTable.of_rows(q, y), np.array([t])))
+    how = Acting({"original": points_of[0], "recalibrated": points_of[1]}, "class 1")
+    expected = 1.96 * np.sqrt(sum(np.var(cost) for cost in costs) / 400)
+    assert how.change_noise(*points_of, 0) == pytest.approx(expected, rel=1e-3)

@@ -290,9 +290,12 @@ def _base_rate_words(case: Case, grade: Grade) -> str:
     if grade != "recalibrate" or not (math.isfinite(ratio) and ratio.high >= 1):
         return ""
     if not _worse_than_base_rate(case):
-        how = f"no better than the base-rate forecast: {_ratio_words(ratio)}"
-        how = how if ratio >= 1 else "not clearly better than the base-rate forecast"
-        return f"As given, they are {how}."
+        if ratio < 1:
+            return (
+                "As given, their log loss is not clearly lower than that of the base-rate forecast."
+            )
+        times = f"{number(ratio, 2)} times that of the base-rate forecast"
+        return f"As given, their log loss is {times}."
     always = ""
     if case.pairs or case.validation is not None:
         always = f", which always predicts {rates(case.estimates['observed'])[0]}"

@@ -503,10 +503,7 @@ def _comment(
     """The comment on a calibrator in the report. If none is selected, each is compared with the
     original outputs."""
     if name == CONTROL:
-        return (
-            "control, never recommended: every row gets the same confidence, which accuracy and ECE"
-            " cannot detect"
-        )
+        return "control, never recommended: every row gets the same confidence"
     if name == selected == "identity":
         return "no calibrator is clearly better"
     if name == selected:

@@ -69,18 +69,21 @@ class DrawnEvent:
     rows: DependentEvent | None = None
     errors: Mapping[str, LensError] = field(default_factory=dict)
 
-    def diagram(self, view: str, bins: Bins | None, event: str) -> Diagram:
+    def diagram(self, view: str, bins: Bins | None, event: str, remark: str = "") -> Diagram:
         """The diagram of one view. It accounts for clusters, and reports the errors of the
-        audit."""
+        audit.
+
+        remark : a sentence at the end of the caption.
+        """
         if bins is None:
             effect = 1.0 if self.rows is None else self.rows.effect
             return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
         grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
         if view not in self.errors:
             drawn = Reliability.of_grid(grid, bins, event=event, resamples=199)
-            return replace(drawn, remark=self._usual() if view not in BINS else "")
+            return replace(drawn, remark=remark or (self._usual() if view not in BINS else ""))
         error = self.errors[view]
-        diagram = Reliability.of_grid(grid, bins, event=event, resamples=1)
+        diagram = replace(Reliability.of_grid(grid, bins, event=event, resamples=1), remark=remark)
         return diagram.judged_by(float(error.estimate), error)
 
     def _usual(self) -> str:

@@ -311,8 +311,8 @@ def _groups(audit: Audit) -> Section | None:
     blocks: list[Block] = [*_group_rates(audit.groups), *_group_tables(audit.groups)]
     if audit.budget is not None:
         blocks += [
-            _misjudged(audit),
             Figure("grouping", {(): _hidden_groups(audit)}),
+            _misjudged(audit),
         ]
     if not blocks:
         return None
@@ -448,15 +448,9 @@ def _repairs(audit: Audit) -> Section | None:
     if len(ordered) > 2 and any(one.selected and one.name != "identity" for one in ordered):
         caption += " The log loss and gain of the one selected are corrected for the choice."
     if any(one.words == "tied with the original" for one in ordered):
-        caption += (
-            " A calibrator is tied with the original if the 95% interval of its gain contains 0 or "
-            "a loss below 0.05%."
-        )
+        caption += " Tied: the gain may be chance, or the loss is below 0.05%."
     elif any("tied" in one.words or "worse" in one.words for one in ordered):
-        caption += (
-            " A calibrator is worse than the best if the 95% interval of the paired difference in "
-            "log loss is above 0.05% of it, and tied if not."
-        )
+        caption += " Tied: the difference from the best may be chance, or is below 0.05%."
     tips = {one.title: one.gloss for one in ordered}
     table = Table(caption, (*headers, "verdict"), rows, (0, 7), marked, tips)
     best = ordered[marked[0]].title if marked else ""

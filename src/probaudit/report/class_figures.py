@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
 
 PANELS = 6
+UNCORRECTED = "The p-value is not corrected for the number of classes."
 SHOWN = 15  # classes in the dot plot, each with a diagram that the reader can open
 
 
@@ -78,7 +79,7 @@ def _reliability(audit: Audit, classes: Sequence[int]) -> Figure:
     names = {k: f"class {audit.summary.plan.classes[k]}" for k in classes}
     view, bins = next(iter(bins_of_views(audit.summary.rows).items()))
     variants = {
-        (names[k], outputs): drawn.diagram(view, bins, names[k])
+        (names[k], outputs): drawn.diagram(view, bins, names[k], UNCORRECTED)
         for k in classes
         for outputs, drawn in by_outputs(audit, OneVsRest(k), drawn_class(audit, k)).items()
     }

@@ -99,6 +99,20 @@ class Threshold(ABC):
         square = sum(share * amount**2 for share, amount in parts)
         return Z95 * math.sqrt(max(square - mean**2, 0.0) / one.effective)
 
+    @abstractmethod
+    def amounts(self, one: OperatingPoints, k: int) -> tuple[tuple[float, float], ...]:
+        """The shares of the rows that cost something, with their costs."""
+
+    def change_noise(self, first: OperatingPoints, last: OperatingPoints, k: int) -> float:
+        """The half-width of the 95% interval of a difference in cost between two outputs, as of
+        independent rows; that of the same rows is narrower."""
+        variance = 0.0
+        for one in (first, last):
+            parts = self.amounts(one, k)
+            mean = sum(share * cost for share, cost in parts)
+            variance += sum(share * cost**2 for share, cost in parts) - mean**2
+        return Z95 * math.sqrt(max(variance, 0.0) / min(first.effective, last.effective))
+
     def cheapest_for_all(self, k: int) -> str:
         """The decision that treats all rows alike, in the imperative, if no output costs less; else
         ""."""
@@ -129,6 +143,8 @@ class Threshold(ABC):
                 how = "cuts" if change < 0 else "raises"
                 share = f" by {whole_percent(abs(change) / start)}," if start > 0 else ""
                 text = f"Recalibrating {how} the cost{share} from {self.rows(start):,} to {text}"
+                if abs(change) <= self.change_noise(before[0], last, k):
+                    text += ", which may be chance"
         return f"{text}{self._against_constant(last, k)}"
 
     def _constant_is_cheapest(
@@ -225,6 +241,11 @@ class Acting(Threshold):
     def cost(self, one: OperatingPoints, k: int) -> float:
         return float(one.cost[k])
 
+    def amounts(self, one: OperatingPoints, k: int) -> tuple[tuple[float, float], ...]:
+        t = self.threshold(k)
+        least = min(t, 1 - t)
+        return (float(one.misses[k]), (1 - t) / least), (float(one.false_alarms[k]), t / least)
+
     def differences(
         self, one: OperatingPoints, k: int, decision: str
     ) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -304,6 +325,9 @@ class Answering(Threshold):
 
     def cost(self, one: OperatingPoints, k: int) -> float:
         return float(one.review_cost[k])
+
+    def amounts(self, one: OperatingPoints, k: int) -> tuple[tuple[float, float], ...]:
+        return (float(one.false_alarms[k]), 1.0), (1 - float(one.acted[k]), 1 - self.threshold(k))
 
     def differences(
         self, one: OperatingPoints, k: int, decision: str
