@@ -13,6 +13,8 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+from tests import rare_kernels  # noqa: E402
+
 # A shell starts background jobs (`nohup`, `make test &`) with SIGINT ignored, and child processes
 # inherit that. Tests of Ctrl-C need Python's own handler, whatever the shell did.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -20,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # A cold cache must not add a line to the output that tests compare.
 os.environ["PROBAUDIT_QUIET"] = "1"
+
+
+rare_kernels.spare()
 
 
 def pytest_collection_finish() -> None:

@@ -91,6 +91,12 @@ def predictions(kind, classes):
         "logits": lambda: pb.Predictions(y, z, from_logits=True),
         "weighted logits": lambda: pb.Predictions(y, z, from_logits=True, sample_weight=weights()),
         "log-probabilities": lambda: pb.Predictions(y, log_probs(z), from_log_probs=True, **drop),
+        "weighted float32": lambda: pb.Predictions(
+            y, p.astype(np.float32), sample_weight=weights(), **drop
+        ),
+        "weighted float32 logits": lambda: pb.Predictions(
+            y, z.astype(np.float32), from_logits=True, sample_weight=weights()
+        ),
         "one column": lambda: pb.Predictions(y, p[:, 1], **drop),
         "one logit": lambda: pb.Predictions(y, z[:, 1], from_logits=True),
         "pairs": lambda: pb.Predictions.from_confidence(p[:, 1], y),
@@ -115,6 +121,9 @@ FOR_ALL = ["probabilities", "float32", "columns", "weighted", "bad rows", "logit
 FOR_ALL += ["weighted logits", "log-probabilities"]
 CASES = [(kind, classes) for kind in FOR_ALL for classes in (2, 3, 40)]
 CASES += [(kind, 2) for kind in ("one column", "one logit", "pairs")]
+# Not listed for warm-up: outside tests of kernels, few such rows run in numpy (rare_kernels.py).
+RARE = [(kind, K) for kind in ("weighted float32", "weighted float32 logits") for K in (2, 3, 40)]
+CASES += [pytest.param(*one, marks=pytest.mark.slow) for one in RARE]
 
 
 @pytest.mark.timeout(600)
