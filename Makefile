@@ -7,6 +7,10 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
 PEERS := .venv-peers
 
+# Without bytecode, each of hundreds of processes compiles every module that it imports: 3 seconds
+# more for an audit. Images of containers often set this.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-slow test-bounds bench bench-peers picture browser docs kernels lint clean
 
 # torch is installed alone and first, in one exact version, so that no other package chooses one.
