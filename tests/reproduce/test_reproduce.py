@@ -31,12 +31,20 @@ def run(*arguments):
 
 @pytest.fixture(scope="module")
 def quick(folder, tmp_path_factory):
-    """Quick runs of papers on generated predictions: what each printed, and its folder."""
+    """Quick runs of papers on generated predictions, with fewer repetitions: what each printed, and
+    its folder."""
     output = tmp_path_factory.mktemp("output")
+    settings, most = running._settings, {"trials": 2, "resamples": 10}
+
+    def fewer(experiment, mode):
+        found = settings(experiment, mode)
+        return found | {name: min(n, found[name]) for name, n in most.items() if name in found}
 
     @functools.cache
     def of(number):
-        result = run(number, "--quick", "--data", folder, "--output", output)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(running, "_settings", fewer)
+            result = run(number, "--quick", "--data", folder, "--output", output)
         assert result.exit_code == 0, result.output
         return result.output, output
 
