@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -359,32 +358,3 @@ def test_lines_have_no_blanks_at_their_ends(file):
         text = run(*command, *(["--name", "a", "--name", "b"] if command[0] == "compare" else []))
         assert text.exit_code == 0, text.output
         assert not [line for line in text.output.splitlines() if line != line.rstrip()]
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-@pytest.mark.parametrize(
-    "words", ["--help", "audit nö_日.csv", "compare {file} {file} --name − --name →"]
-)
-def test_help_and_errors_without_signs(file, encoding, words):
-    """No command fails because a terminal lacks a sign."""
-    given = words.format(file=file).split()
-    environment = os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "60"}
-    done = subprocess.run(
-        [sys.executable, "-m", "probaudit", *given], capture_output=True, env=environment
-    )
-    assert done.returncode == (2 if "nö" in words else 0), done.stderr
-    assert b"Traceback" not in done.stderr
-    assert done.stdout or done.stderr
-    if "→" in words:
-        assert "'->'" in done.stdout.decode(encoding)
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
-def test_a_terminal_without_signs_gets_ascii(file, encoding):
-    command = [sys.executable, "-m", "probaudit", "audit", str(file), "--full"]
-    environment = os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "60"}
-    done = subprocess.run(command, capture_output=True, env=environment, check=True)
-    text = done.stdout.decode(encoding)
-    assert "Collect more rows" in text
-    assert ("\u2212" in text) == (encoding == "utf-8")  # a minus sign
-    assert max(map(len, text.splitlines())) <= 60
