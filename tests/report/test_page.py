@@ -37,7 +37,7 @@ from probaudit.report.page import (
     as_html,
     as_summary,
 )
-from probaudit.report.page.page import PALETTE
+from probaudit.report.page.colours import PALETTE
 from probaudit.report.page.page import _library as library
 
 PAYLOADS = [

@@ -32,7 +32,8 @@ from probaudit.report.page import (
     Words,
     as_html,
 )
-from probaudit.report.page.page import PALETTE, _luminance
+from probaudit.report.page.colours import PALETTE
+from probaudit.report.page.loss_bars import _luminance
 from tests.report.browsing import BROWSER, NO_BROWSER, Opened
 from tests.report.test_page import Curve
 

@@ -1,20 +1,17 @@
 """A self-contained page: sections of text, tables and figures, rendered as HTML. The only place
 where text becomes markup."""
 
+from .figure import Control, Figure
+from .loss_bars import LossBar, LossBars, Segment
 from .page import (
     Block,
     Columns,
     CommandLine,
-    Control,
     Facts,
-    Figure,
     FindingList,
     KeyFigure,
-    LossBar,
-    LossBars,
     Page,
     Section,
-    Segment,
     StepList,
     Table,
     Words,

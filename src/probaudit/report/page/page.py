@@ -16,26 +16,17 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
-from ...diagrams.diagram import Diagram, shown_columns
-from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
-from ...text import column_text
 from ...version import __version__
+from .figure import Figure
+from .loss_bars import LossBars
 from .shell_lines import in_lines
 from .slider import ThresholdSlider
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MOST_TABLE_ROWS = 200
-MARKED = "The vertical line marks the chosen threshold."
 NARROW_TABLE = 4  # columns of a table that fits half of a printed page
-LONGEST = 3.0  # relative to the base-rate forecast; a longer bar is broken
-LEAST_SEGMENT = 0.01  # of the base-rate loss; shorter segments are listed below the bar
-PALETTE = {*SERIES, *COLOURS.values()}
-MARGIN = 1.03  # the length of the axis of loss bars, relative to the longest
 
 
 @dataclass(frozen=True)
@@ -110,219 +101,6 @@ class Table:
 
     def is_words(self, column: int) -> bool:
         return column in self.words
-
-
-@dataclass(frozen=True)
-class Control:
-    """A choice that the reader can make."""
-
-    name: str
-    options: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A diagram, or one for each combination of the options of its controls. A large figure fills
-    the page; if it is square, its caption stands beside it. With `direct`, curves are labelled
-    beside them, where there is room.
-
-    heading : before the titles of the diagrams, where another figure has the same titles.
-    opens : the figure that a click on a category of this one opens; the options of its first
-        control are these categories.
-    marker : the x of a vertical line, which a slider moves.
-    """
-
-    kind: ClassVar[str] = "figure"
-    name: str
-    variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
-    controls: Sequence[Control] = ()
-    large: bool = False
-    heading: str = ""
-    opens: str = ""
-    direct: bool = False
-    marker: float | None = None
-
-    @functools.cached_property
-    def shown(self) -> dict[str, Variant]:
-        """The variants by the indices of the chosen options, as in the script of the page."""
-        places = [
-            {option: str(place) for place, option in enumerate(control.options)}
-            for control in self.controls
-        ]
-        return {
-            ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
-                diagram, direct=self.direct, marker=self.marker, heading=self.heading
-            )
-            for choice, diagram in self.variants.items()
-        }
-
-    @property
-    def square(self) -> bool:
-        """Whether its first panel is square, so that a caption fits beside it."""
-        spec = self.first.spec
-        panel = spec.get("concat", [spec])[0]
-        return bool(panel["width"] == panel["height"])
-
-    @property
-    def half(self) -> bool:
-        """Whether the figure fits half of the page's width."""
-        return not self.large and self.first.spec.get("columns", 1) == 1
-
-    @property
-    def first(self) -> Variant:
-        return self.shown[",".join("0" for _ in self.controls)]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One diagram in the form that the page needs. Files have all `columns`; the table on the page
-    has those of `shown`, as in `shown_columns`."""
-
-    title: str
-    caption: str
-    description: str
-    columns: dict[str, list[str]]
-    shown: dict[str, tuple[str, ...]]
-    words: tuple[str, ...]  # columns of the table whose cells are words, aligned left
-    spec: dict[str, Any] = field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        diagram: Diagram,
-        *,
-        direct: bool = False,
-        marker: float | None = None,
-        heading: str = "",
-    ) -> Variant:
-        from ...diagrams.direct_labels import directly_labelled
-        from ...diagrams.vega_drawer import spec, with_marker
-
-        picture = diagram.picture()
-        if direct:
-            picture = directly_labelled(picture, marker)
-        columns = {
-            name: column_text(_thinned(column).tolist(), in_percent=name in diagram.percents)
-            for name, column in diagram.columns().items()
-        }
-        drawn, caption = spec(picture, titled=False), picture.caption
-        if marker is not None:
-            drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
-        shown = shown_columns(name for name in columns if name not in diagram.in_files)
-        words = tuple(name for name in shown if not any(map(_is_number, columns.get(name, ["0"]))))
-        title = (
-            f"{heading}: {picture.title[:1].lower()}{picture.title[1:]}"
-            if heading
-            else picture.title
-        )
-        return cls(title, caption, picture.description, columns, shown, words, _adaptive(drawn))
-
-    @property
-    def table_rows(self) -> list[list[tuple[str, str]]]:
-        """The rows of the table: each cell with the name of its column."""
-        cells = (
-            [joined(parts) for parts in zip(*map(self.columns.get, names), strict=True)]
-            for names in self.shown.values()
-        )
-        return [list(zip(self.shown, row, strict=True)) for row in zip(*cells, strict=True)]
-
-
-def _is_number(cell: str) -> bool:
-    return cell.lstrip("−<>= ")[:1] in tuple("0123456789∞")
-
-
-def joined(parts: Sequence[str]) -> str:
-    """The ends of an interval in one cell, as in the script of the page.
-
-    >>> joined(("1%", "3%")), joined(("–", "–"))
-    ('1% to 3%', '–')
-    """
-    return parts[0] if len(set(parts)) == 1 else " to ".join(parts)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of a loss bar: its share of the loss of the base-rate forecast, its label, and its
-    role, which sets its colour (as in `diagrams.palette`)."""
-
-    share: float
-    words: str
-    role: str
-
-    @property
-    def fill(self) -> str:
-        return f"var({_variable(colour(self.role))})"
-
-    @property
-    def on_dark(self) -> bool:
-        """Whether black letters inside have a contrast below 4.5; they are then white, but black
-        in dark mode, which has brighter colours."""
-        return (_luminance(colour(self.role)) + 0.05) / 0.05 < 4.5
-
-
-@dataclass(frozen=True)
-class LossBar:
-    label: str
-    segments: Sequence[Segment]
-
-    @property
-    def length(self) -> float:
-        return sum(max(0.0, part.share) for part in self.segments)
-
-    @property
-    def broken(self) -> bool:
-        """Whether the bar is too long to be drawn as a whole."""
-        return self.length > LONGEST
-
-    @property
-    def drawn(self) -> list[Segment]:
-        """The segments that are long enough to be seen, on the same scale in all bars."""
-        return [part for part in self.segments if part.share >= LEAST_SEGMENT]
-
-    @property
-    def small(self) -> str:
-        """The segments that are not drawn, as text."""
-        return ", ".join(part.words for part in self.segments if part not in self.drawn)
-
-    def places(self, end: float) -> list[tuple[Segment, float, float]]:
-        """Each drawn segment with its left end and its width in percent of an axis from 0 to
-        `end`."""
-        shares = [max(0.0, part.share) for part in self.drawn]
-        at = (np.minimum(np.cumsum([0.0, *shares]), LONGEST) / end * 100).round(3).tolist()
-        return [
-            (part, left, round(right - left, 3))
-            for part, left, right in zip(self.drawn, at, at[1:], strict=False)
-            if right > left
-        ]
-
-    @property
-    def description(self) -> str:
-        return f"{self.label}: {'; '.join(part.words for part in self.segments)}"
-
-
-@dataclass(frozen=True)
-class LossBars:
-    """Stacked bars on one scale from 0, with a mark at 1, the loss of the base-rate forecast. A bar
-    above `LONGEST` is broken there."""
-
-    kind: ClassVar[str] = "bars"
-    scale_words: str
-    bars: Sequence[LossBar]
-
-    @property
-    def end(self) -> float:
-        """The end of the axis, so that the longest bar and the mark at 1 are on it."""
-        return MARGIN * min(LONGEST, max([1.0, *(bar.length for bar in self.bars)]))
-
-    @property
-    def beyond(self) -> bool:
-        """Whether a bar is longer than the loss of the base-rate forecast."""
-        return max(bar.length for bar in self.bars) > 1
-
-    @property
-    def base_rate(self) -> float:
-        """The place of the base-rate forecast in percent of the axis."""
-        return round(100 / self.end, 3)
 
 
 Block = (
@@ -442,49 +220,6 @@ def _figures(blocks: Sequence[Block | Columns]) -> Iterator[Figure]:
             yield block
         elif isinstance(block, Columns):
             yield from _figures([*block.left, *block.right])
-
-
-def _luminance(colour: str) -> float:
-    """The relative luminance of a colour such as "#0072B2", as in WCAG 2."""
-    parts = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
-    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _variable(colour: str, prefix: str = "mark") -> str:
-    """The CSS variable of a palette colour for marks or for text, which needs more contrast. The
-    style sheet adapts it to light and dark."""
-    return f"--{prefix}-{colour[1:].lower()}"
-
-
-def _adaptive(part: Any, key: str = "", prefix: str = "mark") -> Any:
-    """A specification with CSS variables in place of palette colours. Records of data become
-    columns, which are shorter; the script of the page turns them back."""
-    if isinstance(part, dict):
-        if "values" in part:
-            return part | _as_columns(part["values"])
-        prefix = "text" if part.get("type") == "text" else "mark"
-        return {k: _adaptive(v, k, prefix) for k, v in part.items()}
-    if isinstance(part, list):
-        return [_adaptive(entry, key) for entry in part]
-    if key == "fill" and part == PAPER:
-        return "var(--paper)"
-    known = key in ("color", "range", "stroke") and part in PALETTE
-    return f"var({_variable(part, prefix)})" if known else part
-
-
-def _as_columns(values: list[Any]) -> dict[str, Any]:
-    """Records as columns; other values, such as the ticks of an axis, stay."""
-    if not values or not isinstance(values[0], dict):
-        return {"values": values}
-    return {"values": {name: [record[name] for record in values] for name in values[0]}}
-
-
-def _thinned(column: np.ndarray) -> np.ndarray:
-    """At most MOST_TABLE_ROWS entries, evenly spaced: the table of a curve need not list all."""
-    if len(column) <= MOST_TABLE_ROWS:
-        return column
-    return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
 
 
 @functools.cache
