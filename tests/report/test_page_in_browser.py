@@ -451,3 +451,16 @@ def test_the_verdict_stands_above_the_buttons_on_a_phone(browser, path):
     tops = [phone.page.locator(f"header {of}").first.bounding_box()["y"] for of in ("h2", ".tools")]
     assert tops[0] < tops[1]
     phone.page.context.close()
+
+
+def test_a_lone_bar_stands_above_the_numbers(browser, tmp_path):
+    bars = LossBars("loss", [LossBar("original, 0.50", [Segment(0.5, "0.50", "rest")])])
+    table = Table("Key numbers", ("", "original"), [("accuracy", "70%")])
+    path = tmp_path / "page.html"
+    section = Section("summary", "Summary", [Columns([bars], [table])])
+    path.write_text(as_html(Page("t", "", "h", "note", [section])), "utf-8")
+    opened = Opened(browser, path)
+    bar, numbers = (opened.page.locator(name).bounding_box() for name in (".bars", ".table"))
+    assert numbers["y"] >= bar["y"] + bar["height"]
+    assert numbers["width"] == pytest.approx(bar["width"], abs=1)
+    opened.page.context.close()
