@@ -94,10 +94,10 @@ def kernel(function: F) -> F:
             shipped = str(SHIPPED), runnable_targets()
             cache = numba_private.KernelCache(function, source_stamp(), shipped, notice)
             numba_private.attach_cache(dispatcher, cache)
-            if not cache.is_kept:
-                notice.kept = False
         else:
-            dispatcher = PlainlyCached(function, source_stamp(), make, notice)
+            dispatcher = cache = PlainlyCached(function, source_stamp(), make, notice)
+        if not cache.is_kept:
+            notice.kept = False
     except (RuntimeError, OSError):  # nowhere to write: run without a cache
         notice.kept = False
     KERNELS[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = dispatcher

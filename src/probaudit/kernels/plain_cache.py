@@ -29,6 +29,7 @@ class PlainlyCached:
     stamp : what the code is compiled from; other files are ignored.
     make : `numba.njit` with all other options.
     on_compile : called with True before a signature is loaded or compiled, and with False after it.
+    is_kept : whether compiled code can be stored.
     """
 
     def __init__(
@@ -42,7 +43,11 @@ class PlainlyCached:
         self._make, self._on_compile = make, on_compile
         self._each: dict[Any, Any] = {}
         functools.update_wrapper(self, function)
-        make(cache=True)(_renamed(function, stamp))  # raises if no folder can be written
+        try:
+            make(cache=True)(_renamed(function, stamp))
+            self.is_kept = True
+        except (RuntimeError, OSError):  # no folder can be written
+            self.is_kept = False
 
     def __call__(self, *args: Any) -> Any:
         defaults = self.py_func.__defaults__ or ()
@@ -59,7 +64,12 @@ class PlainlyCached:
             return
         # numba's key does not say whether bounds are checked
         key = hashlib.sha256(repr((signature, numba.config.BOUNDSCHECK)).encode()).hexdigest()[:16]
-        found = self._make(cache=True)(_renamed(self.py_func, f"{self._stamp}-{key}"))
+        name = f"{self._stamp}-{key}"
+        found = (
+            self._make(cache=True)(_renamed(self.py_func, name))
+            if self.is_kept
+            else self._make()(self.py_func)
+        )
         self._on_compile(True)
         try:
             found.compile(signature)
