@@ -105,17 +105,23 @@ def run(command: str) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize("sep", [",", ";"])
 @pytest.mark.parametrize("kind", ["p", "z"])
-def test_commands_run_as_written(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_commands_run_as_written(
+    kind: str, sep: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     for seed, name in enumerate(("rows.csv", "NEW_ROWS.csv")):
         world = gaussian_posteriors(600, 3, seed=seed)
         outputs = world.mcs if kind == "p" else np.log(world.mcs) + 1
         columns = {f"{kind}_{k}": outputs[:, k] for k in range(3)}
-        pd.DataFrame({"y": world.y} | columns).to_csv(name, index=False)
+        pd.DataFrame({"y": world.y} | columns).to_csv(name, index=False, sep=sep)
     outputs_given = ("--logits", "z_*") if kind == "z" else ()
-    spell = Commands("rows.csv", ("--label", "y", *outputs_given), outputs_given)
-    audit = pb.audit(pb.read("rows.csv", label="y", **({"logits": "z_*"} if kind == "z" else {})))
+    outputs_given += ("--sep", sep) if sep == ";" else ()
+    flag = ("--drop-bad-rows",)
+    spell = Commands("rows.csv", ("--label", "y", *flag, *outputs_given), outputs_given)
+    logits = {"logits": "z_*"} if kind == "z" else {}
+    audit = pb.audit(pb.read("rows.csv", label="y", sep=sep, **logits))
     assert audit.decision.action is not None
     run(spell(audit.decision.action))
     run(spell(ApplyCalibrator()))

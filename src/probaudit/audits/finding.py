@@ -20,6 +20,8 @@ Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
 Judged = TypeVar("Judged", contravariant=True)
 CALIBRATOR_FILE, CALIBRATED_FILE = "calibrator.json", "calibrated.parquet"
+TEXT_ONLY = {"--sep", "--decimal", "--format"}  # options of text files
+READ = {"--probs", "--logits", "--log-probs", "--tolerance"}  # options of the original outputs
 NEW_ROWS = "NEW_ROWS"  # a file that the reader does not have yet, without its suffix
 
 
@@ -112,8 +114,7 @@ class Commands:
         if isinstance(action, ApplyCalibrator):
             return _line("apply", CALIBRATOR_FILE, new, *self.outputs, "-o", CALIBRATED_FILE)
         if isinstance(action, JudgeCalibrated):
-            written = ["--probs", "p_*"] if self.outputs else []  # the columns that `apply` writes
-            return _line("compare", new, CALIBRATED_FILE, *self.rows, *written)
+            return self._judging(new)
         if isinstance(action, CheckNewRows):
             limit = f"log_score.normalized={action.limit:g}"
             return _line("check", new, *self.rows, "--max", limit)
@@ -121,6 +122,21 @@ class Commands:
         columns = {"groups": ",".join(action.columns) or self.groups, "features": self.features}
         uses = [f"--{action.uses}", columns[action.uses]] if action.uses else []
         return _line("calibrate", self.file, *self.rows, "-o", CALIBRATOR_FILE, *method, *uses)
+
+    def _judging(self, new: str) -> str:
+        """Both outputs of new rows, compared; if the file needs options that do not suit the
+        calibrated file, that file alone."""
+        if not TEXT_ONLY & set(self.rows):
+            written = ["--probs", "p_*"] if self.outputs else []  # the columns that `apply` writes
+            return _line("compare", new, CALIBRATED_FILE, *self.rows, *written)
+        dropped = TEXT_ONLY | READ
+        before = ("", *self.rows)
+        kept = [  # neither such an option nor its value
+            word
+            for option, word in zip(before, self.rows, strict=False)
+            if word not in dropped and option not in dropped
+        ]
+        return _line("audit", CALIBRATED_FILE, *kept)
 
 
 COMMANDS = Commands()  # for an unknown file
