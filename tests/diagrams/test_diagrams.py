@@ -359,7 +359,7 @@ def test_aligned_panels_name_every_mark():
     ).picture()
     names = {mark.name for panel in picture.panels for mark in panel.marks}
     assert {"predicted too high", "predicted too low"} <= names
-    assert "of the answer" in picture.description
+    assert "of the confidence" in picture.description
 
 
 def test_a_budget_shows_no_rounding_errors():

@@ -143,7 +143,7 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     said = (*SAID, ERROR) if grade == "recalibrate" else SAID
     same = next((finding for finding in findings if finding.numbers.get("confidences") == 1), None)
     if grade == "do_not_use" and same is not None:
-        said = (*said, same.rule)
+        said = (*said, same.rule, ERROR)
         apart = f"{capitalised(same.clause)}, so it cannot tell rows apart."
         parts = [apart, agreement_words(case)]
     else:

@@ -29,7 +29,7 @@ def judged_event(case: Case) -> str:
     """The event that the audit judges first, in a sentence."""
     if case.event is not None:
         return f"the probability of {class_words(case.event)}"
-    return "the answer" if case.pairs else "the most probable class"
+    return "the confidence" if case.pairs else "the most probable class"
 
 
 @rule(

@@ -64,10 +64,7 @@ def infinite_log_score(judged: JudgedRows) -> list[Finding]:
             clause=f"{outcome} had probability 0 in {counted(infinite.count)}",
             advice=(
                 "Predict exactly 0 only for what is impossible. If probabilities were rounded, use "
-                "the logits instead. Isotonic regression, which leaves no probability at 0, makes "
-                "the log loss finite: ",
-                Calibrate("isotonic"),
-                ".",
+                "the logits instead.",
             ),
             numbers={"infinite_rows": infinite.count, "rows": judged.rows},
             rows=infinite.numbers,

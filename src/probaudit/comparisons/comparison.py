@@ -345,7 +345,7 @@ class Comparison(Result):
         """The event that reliability diagrams show."""
         if self.event is not None:
             return f"the {self.judged}"
-        return "the answer" if self.pairs else "the most probable class"
+        return "the confidence" if self.pairs else "the most probable class"
 
 
 @takes_row_options

@@ -322,7 +322,7 @@ def event_name(predictions: Predictions, lens: Lens) -> str:
     if isinstance(lens, TopLabel):
         return "the most probable class"
     if isinstance(lens, Binary):
-        return "the answer" if predictions.pairs else f"class {names[1]}"
+        return "the confidence" if predictions.pairs else f"class {names[1]}"
     if isinstance(lens, OneVsRest):
         return f"class {names[lens.index]}"
     return f"the event {lens.words()}"

@@ -241,7 +241,7 @@ def calibration_sharpness_diagram(
     grid = survey(predictions).summary.grid
     if not grid.rows.any():
         raise InputError(predictions.name("probs"), "must have at least one valid row")
-    event = "the answer" if predictions.pairs else "the most probable class"
+    event = "the confidence" if predictions.pairs else "the most probable class"
     if score == "log":
         return CalibrationSharpness.of_rows(
             grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event

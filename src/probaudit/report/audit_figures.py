@@ -57,7 +57,7 @@ def bins_of_views(rows: int) -> dict[str, Bins | None]:
 def judged_words(audit: Audit) -> str:
     """The event that the audit judges first."""
     if is_pairs(audit):
-        return "the answer"
+        return "the confidence"
     return "the most probable class" if audit.event is None else f"class {audit.event}"
 
 
@@ -154,7 +154,7 @@ def controls_of(variants: Mapping[Any, Diagram], names: Sequence[str]) -> list[C
 def sharpness(audit: Audit) -> Figure:
     """The calibration-sharpness diagram of the most probable class."""
     grid, evidence = audit.summary.grid, audit.evidence
-    event = "the answer" if is_pairs(audit) else "the most probable class"
+    event = "the confidence" if is_pairs(audit) else "the most probable class"
     variants: dict[tuple[str], Diagram] = {
         ("Brier score",): CalibrationSharpness.of_grid(
             grid, squared=evidence.top.weight_squared, event=event

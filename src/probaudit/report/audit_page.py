@@ -15,7 +15,7 @@ from ..diagrams.before_after import BeforeAfter
 from ..diagrams.diagram import Diagram
 from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
-from ..diagrams.repair_gains import RepairGains
+from ..diagrams.repair_gains import RepairGains, RepairLosses
 from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent, points
 from ..version import __version__
 from . import summary
@@ -266,11 +266,13 @@ def _classes(audit: Audit) -> Section | None:
     ]
     caption += ". A class is miscalibrated if its corrected p is below 0.01 (15 equal bins)."
     table = Table(caption, headers, rows, words=(0, 5), tips=TIPS)
-    lead = "How often each predicted class is right, and the reliability of each class."
+    lead = (
+        "How often each predicted class is right, and the reliability of each class's probability."
+    )
     if not any(error.miscalibrated for error in audit.class_errors):
         few = int((audit.summary.log.rows < FEW_OF_A_CLASS).sum())
         unsure = f": {few:,} of {len(audit.class_errors):,} have fewer than {FEW_OF_A_CLASS} rows"
-        lead += f" No class is found to be miscalibrated{unsure if few else ''}."
+        lead += f" The probability of no class is clearly miscalibrated{unsure if few else ''}."
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
 
 
@@ -456,7 +458,12 @@ def _repairs(audit: Audit) -> Section | None:
     best = ordered[marked[0]].title if marked else ""
     lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
-    gains = RepairGains.of([one.title for one in drawn], [one.gain for one in drawn], best)
+    titles = [one.title for one in drawn]
+    gains = (
+        RepairGains.of(titles, [one.gain for one in drawn], best)
+        if math.isfinite(audit["log_score"])
+        else RepairLosses.of(titles, [one.normalized for one in drawn], best)
+    )
     alike = gains is None or is_constant(audit)
     figures = [] if alike or gains is None else [Figure("repair-gains", {(): gains}, large=True)]
     return Section("repairs", "Repairs", [*figures, table], lead)

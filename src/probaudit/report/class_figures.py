@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..audits.dependence import lens_event
-from ..audits.groups import verdict_of
+from ..audits.lens_error import LEVEL
 from ..calibration.fine_grid import FineGrid
-from ..calibration.validation import agreement
+from ..calibration.label_measures import OVERCONFIDENT, UNDERCONFIDENT
+from ..calibration.significance import holm
+from ..calibration.validation import agreement, large_p_value
 from ..choices.lenses import OneVsRest, TopLabel
 from ..diagrams.classwise import ClasswiseReliability
 from ..diagrams.group_rates import GroupRates
@@ -38,8 +40,8 @@ def class_figures(audit: Audit) -> list[Figure]:
 
 
 def _rates(audit: Audit) -> list[Figure]:
-    """Confidence and accuracy by predicted class, marked as misjudged if the table of classes says
-    so. A click on a class opens its diagram."""
+    """Confidence and accuracy by predicted class, marked as misjudged if their difference is
+    significant (calibration in the large). A click on a class opens its diagram."""
     sample, names = audit.evidence.sample, audit.summary.plan.classes
     good = GoodRows.of(sample)
     (view,) = good.views(TopLabel())
@@ -47,12 +49,13 @@ def _rates(audit: Audit) -> list[Figure]:
     shown = _clearest_gaps(predicted, view.outputs - view.labels, len(names))
     tables = {k: EventTable.of(sample.take(good.places[predicted == k]), TopLabel()) for k in shown}
     found = {k: agreement(table) for k, table in tables.items()}
+    verdicts = _verdicts(tables, len(np.unique(predicted)))
     order = sorted(shown, key=lambda k: -abs(found[k]["gap"]))
     diagram = GroupRates.of(
         [f"class {names[k]}" for k in order],
         [(found[k]["predicted"], found[k]["observed"]) for k in order],
         [tables[k].n for k in order],
-        [verdict_of(audit.class_errors[k], found[k]["gap"], risk=False) for k in order],
+        [verdicts[k] for k in order],
         risk=False,
     )
     if len(order) < 2:
@@ -62,6 +65,19 @@ def _rates(audit: Audit) -> list[Figure]:
     )
     dots = replace(diagram, what="predicted class", total=len(names))
     return [Figure("class-rates", {(): dots}, opens=opened.name), opened]
+
+
+def _verdicts(tables: Mapping[int, EventTable], classes: int) -> dict[int, str]:
+    """The direction of each significant difference, after Holm's correction for all predicted
+    classes. Those that are not shown count as clearly right, which only makes it stricter."""
+    p_values = np.ones(classes)
+    p_values[: len(tables)] = [large_p_value(table) for table in tables.values()]
+    adjusted = dict(zip(tables, holm(p_values).tolist(), strict=False))
+    directions = {
+        k: OVERCONFIDENT if table.predicted > table.rate else UNDERCONFIDENT
+        for k, table in tables.items()
+    }
+    return {k: directions[k] if adjusted[k] < LEVEL else "" for k in tables}
 
 
 def _clearest_gaps(predicted: np.ndarray, gap: np.ndarray, classes: int) -> list[int]:

@@ -128,7 +128,7 @@ def _marked(cell: Cell) -> str:
 
 
 def _calibration(found: Comparison) -> Section:
-    answer = "the answer" if is_pairs(found) else "the most probable class"
+    answer = "the confidence" if is_pairs(found) else "the most probable class"
     sharpness = {
         m: CalibrationSharpness.of_grid(
             found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer

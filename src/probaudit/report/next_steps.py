@@ -62,13 +62,13 @@ def _recalibrate(audit: Audit) -> list[Finding]:
 
 def _do_not_use(audit: Audit) -> list[Finding]:
     """What the finding advises that explains the grade, if one does."""
+    first = _step("Improve the model: give it better features, or more rows to learn from.")
     for finding in audit.findings:
         if finding.numbers.get("confidences") == 1:
-            return [_step(*finding.advice)]
-        if finding.rule == "against_class_frequencies" and finding.level == "bad":
             return [_step(*finding.advice), _base_rate(audit)]
-    better = "Improve the model: give it better features, or more rows to learn from."
-    return [_step(better), _base_rate(audit)]
+        if finding.rule == "against_class_frequencies" and finding.level == "bad":
+            first = _step(*finding.advice)
+    return [first, _base_rate(audit)]
 
 
 def _base_rate(audit: Audit) -> Finding:

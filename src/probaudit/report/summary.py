@@ -113,20 +113,23 @@ def scale_words(score: str) -> str:
 
 def loss_bars(audit: Audit) -> LossBars | None:
     """The log loss on the scale of the base-rate forecast, before and after recalibration; None
-    if it is infinite or the rows have a single class."""
+    if the rows have a single class, or if it stays infinite."""
     before, best = float(audit["log_score.normalized"]), repaired(audit)
     scale = scale_words("log loss")
-    if not math.isfinite(before):
+    if math.isnan(before) or (math.isinf(before) and best is None):
         return None
     if best is None:
         text = short(before)
         return LossBars(scale, (LossBar(f"original, {text}", (Segment(before, text, "rest"),)),))
     after = float(best.normalized)
     removed = round(before, 3) - round(after, 3)  # so that the shown parts add up
-    stays = Segment(after, f"{short(after)} stays", "rest")
-    gone = Segment(before - after, f"{short(removed)} removable", "calibration")
+    gone = "infinite" if math.isinf(before) else f"{short(removed)} removable"
+    parts = (
+        Segment(after, f"{short(after)} stays", "rest"),
+        Segment(before - after, gone, "calibration"),
+    )
     bars = (
-        LossBar(f"original, {short(before)}", (stays, gone)),
+        LossBar(f"original, {short(before)}", parts),
         LossBar(f"recalibrated, {short(after)}", (Segment(after, short(after), "recalibrated"),)),
     )
     return LossBars(scale, bars)

@@ -14,10 +14,10 @@ import numpy as np
 
 from ..scoring.intervals import Z95
 from ..scoring.operating_points import OperatingPoints
-from ..text import MISSING, capitalised, percent, significant, whole_percent
+from ..text import MISSING, capitalised, number, percent, significant, whole_percent
 
 RARE = 0.01  # event rate below which numbers are of 100,000 rows
-RELATIVE = "% of the cheapest decision for all rows"
+RELATIVE = "relative cost"
 COST_OF_ACTING, COST_OF_ANSWERING = "cost of errors", "cost of errors and reviews"
 ACT_ON_ALL, ANSWER_ALL = "acting on all rows", "answering all rows"
 LEAST_CHANGE = 0.005  # of the cost, below which it counts as the same
@@ -194,7 +194,7 @@ class Acting(Threshold):
         "misses": "the event happened, and the row was not acted on",
         COST_OF_ACTING: "the cost of all false alarms and misses; the cheaper of the two costs 1",
         RELATIVE: "the cost divided by that of acting on all rows or on none, the cheaper of the "
-        "two",
+        "two; below 1 is better",
     }
     ratio_name = "miss / false alarm"
     field = ("A miss costs", "times a false alarm")
@@ -236,7 +236,7 @@ class Acting(Threshold):
             self.rows(one.misses[k]),
             self.rows(one.cost[k]),
         ]
-        return [*(f"{count:,}" for count in counts), percent(one.relative_cost[k])]
+        return [*(f"{count:,}" for count in counts), number(one.relative_cost[k], 3)]
 
     def cost(self, one: OperatingPoints, k: int) -> float:
         return float(one.cost[k])
@@ -283,7 +283,7 @@ class Answering(Threshold):
         "calibrated model",
         COST_OF_ANSWERING: "the cost of all errors and reviews; an error costs 1",
         RELATIVE: "the cost divided by that of answering all rows or of reviewing all, the cheaper "
-        "of the two",
+        "of the two; below 1 is better",
     }
     ratio_name = "review / error, %"
     field = ("A review costs", "% of an error")
@@ -320,7 +320,7 @@ class Answering(Threshold):
             percent(one.hits[k] / acted) if right + errors > 0 else MISSING,
             f"{self.per - right - errors:,}",
             f"{self.rows(cost):,}",
-            percent(cost / constant) if constant > 0 else MISSING,
+            number(cost / constant, 3) if constant > 0 else MISSING,
         ]
 
     def cost(self, one: OperatingPoints, k: int) -> float:
