@@ -30,7 +30,7 @@ from ..states.evidence import Evidence
 from . import errors_by_lens, risks
 from .audit_result import Audit
 from .case import MATERIAL, Case
-from .decision import decide
+from .decision import decide, settled
 from .dependence import cluster_words, clustered_rows
 from .estimates import (
     calibration_loss_estimates,
@@ -245,7 +245,7 @@ def audit_evidence(
     return Audit(
         estimates=estimates,
         errors=errors,
-        findings=findings,
+        findings=settled(findings, decision.grade),
         decision=decision,
         evidence=evidence,
         settings=_settings(evidence, clustered, loss_words) | groups.settings,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..calibration.validation import Validation
@@ -39,7 +39,7 @@ from ..text import (
     whole_percent,
 )
 from .case import Case, off_on_average
-from .finding import Calibrate, Finding, Level, between_shares
+from .finding import Action, ApplyCalibrator, Calibrate, Finding, Level, between_shares
 from .repairs import Repair, helps
 from .verdict import recommended_fit
 
@@ -65,6 +65,11 @@ HEADLINES: dict[Grade, str] = {
 # How far off the probabilities are: by the share of the log loss that recalibration removes, or by
 # the significant difference between what is predicted on average and what happened.
 SEVERITIES = ((0.3, 0.2, "badly"), (0.1, 0.05, "clearly"), (0.0, 0.0, "slightly"))
+SEVERITY_WORDS = "; ".join(
+    f"{how} off: recalibration removes {whole_percent(gain)} of the log loss or more, or "
+    f"predictions differ from outcomes by {100 * gap:.0f} points or more on average"
+    for gain, gap, how in SEVERITIES[:-1]
+)
 OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted their calibrator
 FINDINGS = 3  # shown after the sentence
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
@@ -149,6 +154,7 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     else:
         sure = grade != "cannot_tell"
         parts = [agreement_words(case, sure=sure), *_reasons(case, grade, needed)]
+    findings = settled(findings, grade)
     shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
     if wrong:  # known groups are the same groups, however found
         shown = [finding for finding in shown if finding.rule != "hidden_groups"]
@@ -165,6 +171,21 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     )
 
 
+def settled(findings: Sequence[Finding], grade: Grade) -> tuple[Finding, ...]:
+    """The findings. Their commands to fit a calibrator are left out if these rows cannot tell
+    whether one helps, or if none makes the probabilities useful."""
+    if grade in ("recalibrate", "use"):
+        return tuple(findings)
+    return tuple(
+        replace(finding, advice=()) if any(map(_fits, finding.advice)) else finding
+        for finding in findings
+    )
+
+
+def _fits(part: str | Action) -> bool:
+    return isinstance(part, (Calibrate, ApplyCalibrator))
+
+
 def _severity(case: Case) -> tuple[str, bool]:
     """How serious the miscalibration is, by what the recommended repair gains, and whether that is
     severe."""
@@ -172,12 +193,20 @@ def _severity(case: Case) -> tuple[str, bool]:
     if repair is None:
         return "the probabilities are miscalibrated", False
     if not math.isfinite(repair.gain):
-        return "outcomes with a predicted probability of 0 happened", True
+        return _certain_words(case), True
     if _worse_than_base_rate(case):
         return "the probabilities are worse than the base-rate forecast", True
     gap = abs(float(case.estimates["gap"])) if off_on_average(case) else 0.0
     how = next(words for gain, off, words in SEVERITIES if repair.gain >= gain or gap >= off)
     return f"the probabilities are {how} off", how == SEVERITIES[0][-1]
+
+
+def _certain_words(case: Case) -> str:
+    """That the log loss is infinite. With two outcomes, probability 0 for one is certainty."""
+    rows = counted(sum(infinite.count for infinite in case.infinite_rows.values()))
+    if case.pairs or case.summary.plan.n_classes == 2:
+        return f"the model was certain and wrong in {rows}"
+    return f"the true class had probability 0 in {rows}"
 
 
 def _worse_than_base_rate(case: Case) -> bool:
@@ -373,6 +402,7 @@ def gain_words(case: Case) -> str:
         return (
             f"Recalibration by {repair.title} makes the infinite log loss finite "
             f"({number(repair.log_score, 3)}){_accuracy_words(case, repair)}."
+            f"{_left_words(case, repair)}"
         )
     if not helps(repair, case.material):
         return f"Recalibration is not needed: {repair.title} {_change_words(repair.gain)}."
@@ -391,16 +421,25 @@ def _change_words(gain: Estimate) -> str:
     if x < 0:
         verb, what, x, low, high = "adds", "to", -x, -high, -low
     words = percent if max(x, abs(low)) < 0.1 else whole_percent
-    return f"{verb} {words(x)} {what} the log loss (95% interval {words(low)} to {words(high)})"
+    span = f"{words(low)} to {words(high)}"
+    return f"{verb} {words(x)} {what} the log loss (cross-validated, 95% interval {span})"
 
 
 def _left_words(case: Case, repair: Repair) -> str:
-    """The difference that recalibration leaves, if it is significant and not small."""
+    """The error that recalibration leaves: a significant difference that is not small, else the
+    calibration error, with its 95% limit if calibrated."""
     gap = repair.gap
     if gap.low <= 0 <= gap.high or abs(gap) < LEFT:
-        return ""
-    first, second = rates(repair.predicted, repair.observed)
+        if not math.isfinite(repair.ece_chance):
+            return ""
+        if repair.ece <= repair.ece_chance:
+            return " No clear calibration error is left."
+        limit = f"a calibrated model would have at most {short_number(repair.ece_chance)}"
+        return f" An ECE of {short_number(repair.ece)} is left; {limit}."
     points = round(100 * abs(gap))
+    first, second = whole_percent(repair.predicted), whole_percent(repair.observed)
+    if abs(round(100 * repair.predicted) - round(100 * repair.observed)) != points:
+        first, second = percent(repair.predicted), percent(repair.observed)
     by = f"by {points} {'point' if points == 1 else 'points'}"
     if case.validation is not None and not case.pairs:
         how = "high" if gap > 0 else "low"

@@ -22,6 +22,7 @@ Judged = TypeVar("Judged", contravariant=True)
 CALIBRATOR_FILE, CALIBRATED_FILE = "calibrator.json", "calibrated.parquet"
 TEXT_ONLY = {"--sep", "--decimal", "--format"}  # options of text files
 READ = {"--probs", "--logits", "--log-probs", "--tolerance"}  # options of the original outputs
+RIGHT_COLUMN = "p_True"  # the column that `apply` writes for calibrated confidences
 NEW_ROWS = "NEW_ROWS"  # a file that the reader does not have yet, without its suffix
 
 
@@ -69,10 +70,11 @@ class NameGroups:
 @dataclass(frozen=True)
 class JudgeCalibrated:
     """Judge the calibrated outputs on labelled rows that did not fit the calibrator; `uses` as in
-    `Calibrate`."""
+    `Calibrate`. `pairs` : whether the outputs are confidences."""
 
     kind: ClassVar[str] = "judge"
     uses: Literal["", "groups", "features"] = ""
+    pairs: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Commands:
         if isinstance(action, ApplyCalibrator):
             return _line("apply", CALIBRATOR_FILE, new, *self.outputs, "-o", CALIBRATED_FILE)
         if isinstance(action, JudgeCalibrated):
-            return self._judging(new)
+            return self._judging_pairs() if action.pairs else self._judging(new)
         if isinstance(action, CheckNewRows):
             limit = f"log_score.normalized={action.limit:g}"
             return _line("check", new, *self.rows, "--max", limit)
@@ -129,14 +131,21 @@ class Commands:
         if not TEXT_ONLY & set(self.rows):
             written = ["--probs", "p_*"] if self.outputs else []  # the columns that `apply` writes
             return _line("compare", new, CALIBRATED_FILE, *self.rows, *written)
-        dropped = TEXT_ONLY | READ
+        return _line("audit", CALIBRATED_FILE, *self._without(TEXT_ONLY | READ))
+
+    def _judging_pairs(self) -> str:
+        """The calibrated confidences, which `apply` writes as the probability of being right."""
+        kept = self._without(TEXT_ONLY | READ | {"--confidence"})
+        return _line("audit", CALIBRATED_FILE, "--confidence", RIGHT_COLUMN, *kept)
+
+    def _without(self, dropped: set[str]) -> list[str]:
+        """The options that read rows, without some of them and their values."""
         before = ("", *self.rows)
-        kept = [  # neither such an option nor its value
+        return [
             word
             for option, word in zip(before, self.rows, strict=False)
             if word not in dropped and option not in dropped
         ]
-        return _line("audit", CALIBRATED_FILE, *kept)
 
 
 COMMANDS = Commands()  # for an unknown file
@@ -181,7 +190,10 @@ candidates=['isotonic']).calibrator"
         if isinstance(action, ApplyCalibrator):
             return self._calibrated(action.uses)
         if isinstance(action, JudgeCalibrated):
-            return f"pb.audit({', '.join(['new_y', self._calibrated(action.uses), *self._names])})"
+            calibrated = self._calibrated(action.uses)
+            if action.pairs:
+                return f"pb.audit(pb.Predictions.from_confidence({calibrated}[:, 1], new_correct))"
+            return f"pb.audit({', '.join(['new_y', calibrated, *self._names])})"
         if isinstance(action, CheckNewRows):
             new = "new_rows" if self.whole else ", ".join(["new_y", "new_proba", *self.given[2:]])
             return f"assert pb.audit({new})['log_score.normalized'] <= {action.limit:g}"

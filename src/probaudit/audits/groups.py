@@ -14,12 +14,13 @@ from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
 from ..calibration.label_measures import OVERCONFIDENT, UNDERCONFIDENT
 from ..calibration.resampling import FEWER_RESAMPLES
-from ..calibration.significance import false_discovery
+from ..calibration.significance import false_discovery, holm
 from ..calibration.validation import (
     TOO_HIGH,
     TOO_LOW,
     agreement,
     brier_of,
+    large_p_value,
     risk_measures,
     with_interval,
 )
@@ -51,7 +52,7 @@ def verdict_of(error: LensError, gap: Estimate, *, risk: bool) -> str:
     """In which direction a group or class is misjudged; "" if its calibration error is not
     significant after Holm's correction for their number.
 
-    The test of the calibration error decides, as in the finding `miscalibrated_group`. The interval
+    The tests of calibration decide, as in the finding `miscalibrated_group`. The interval
     of the gap gives the direction: "risk too high" or "risk too low" for an event, else
     "overconfident" or "underconfident"; "miscalibrated" if it contains 0.
     """
@@ -74,7 +75,7 @@ class Group:
         `validation_table` that need no simulation; otherwise of the most probable class, or of the
         stated confidence. `aurc`, `accuracy_at_80` and `confidence_auroc` are those of
         `risk_coverage`.
-    error : the calibration error (ECE) of the same event, with its test.
+    error : the calibration error (ECE) of the same event. Its p-value is that of `p_value`.
     risk : whether an event is judged.
     q_value : of the test of the error, among all groups (Benjamini & Hochberg 1995).
     """
@@ -109,7 +110,8 @@ class Group:
 
     @property
     def p_value(self) -> float:
-        """Of the calibration error against that of a calibrated model."""
+        """Of calibration: twice the smaller p-value of two tests, of the calibration error and of
+        calibration in the large, which detects more if all predictions are off in one direction."""
         return self.error.p_value
 
     @property
@@ -217,7 +219,8 @@ class GroupTable:
         """How the groups were made and tested, for the report."""
         if not self.groups:
             return {}
-        test = f"ECE of each group against a calibrated model, Holm's correction, level {LEVEL:.0%}"
+        test = "ECE and mean of each group against a calibrated model, twice the smaller p-value, "
+        test += f"Holm's correction, level {LEVEL:.0%}"
         return {"groups": "; ".join(filter(None, [test, self.cut_words]))}
 
     def to_frame(self) -> Any:
@@ -265,16 +268,19 @@ def _interval_columns(name: str, each: list[Estimate]) -> dict[str, list[float]]
 def group_errors(evidence: Evidence, cross: Crossing = False) -> GroupTable:
     """The measures and the calibration error of each group of the sample's columns, and of the
     crossings (see `crossings`)."""
-    rows, groups, nulls = _GroupedRows.of(evidence), [], []
+    rows, found = _GroupedRows.of(evidence), []
     grouping = rows.grouping(cross)
     for column in grouping.columns:
         for number, population in enumerate(column.populations):
-            group, null = rows.group(population, column.rows(number))
-            groups.append(group)
-            nulls.append(null)
+            found.append(rows.group(population, column.rows(number)))
+    groups, nulls, on_average = zip(*found, strict=True) if found else ((), (), ())
     errors, p_values = tested_together([group.error for group in groups], nulls)
-    found = zip(groups, errors, false_discovery(p_values).tolist(), strict=True)
-    tested = tuple(replace(group, error=error, q_value=q) for group, error, q in found)
+    both = np.minimum(1.0, 2 * np.minimum(p_values, on_average))
+    tests = zip(both.tolist(), holm(both).tolist(), false_discovery(both).tolist(), strict=True)
+    tested = tuple(
+        replace(group, error=replace(error.with_p_value(p), adjusted=adjusted), q_value=q)
+        for group, error, (p, adjusted, q) in zip(groups, errors, tests, strict=True)
+    )
     return GroupTable(tested, grouping.left_out, grouping.cut)
 
 
@@ -313,8 +319,9 @@ class _GroupedRows:
     def grouping(self, cross: Crossing) -> Grouping:
         return grouping_of(self.judged.columns or {}, cross)
 
-    def group(self, population: Population, inside: np.ndarray) -> tuple[Group, NullModel]:
-        """The group of the rows `inside`, and the null model of its calibration error."""
+    def group(self, population: Population, inside: np.ndarray) -> tuple[Group, NullModel, float]:
+        """The group of the rows `inside`, the null model of its calibration error, and the p-value
+        of calibration in the large."""
         rows = self.judged.take(inside)
         event = EventTable.of(rows)
         error, null = self._error(event, population)
@@ -325,7 +332,8 @@ class _GroupedRows:
             name: Estimate(x, **vars(x) | {"definition": x.definition + words})
             for name, x in (measures | _selective_measures(confident)).items()
         }
-        return Group(population, event.n, estimates, error, self.risk), null
+        group = Group(population, event.n, estimates, error, self.risk)
+        return group, null, large_p_value(event)
 
     def _error(self, event: EventTable, population: Population) -> tuple[LensError, NullModel]:
         members = event.rows

@@ -206,7 +206,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
     others = f" {count} groups are miscalibrated." if len(wrong) > 1 else ""
     return Finding(
         "warning",
-        f"Worst group: {group} ({counted(worst.rows)}), {how}.{others}",
+        f"Worst group: {group} ({counted(worst.rows)}), {how}.{others}{_left_groups(case)}",
         clause=f"the worst group is {group}: {how}",
         advice=_group_advice(case, worst),
         numbers={
@@ -218,15 +218,33 @@ def miscalibrated_group(case: Case) -> Finding | None:
     )
 
 
+def _left_groups(case: Case) -> str:
+    """The known groups that the recommended repair leaves misjudged."""
+    best, budget = case.selected, case.budget
+    if best is None or budget is None or not budget.found.given_groups:
+        return ""
+    left = budget.misjudged(len(case.groups)) if helps(best, case.material) else []
+    if not left:
+        return ""
+    few = ", ".join(
+        f"{one.rule} (predicted {whole_percent(one.stated)}, observed "
+        f"{whole_percent(one.observed)})"
+        for one in left[:2]
+    )
+    which = "1 group is" if len(left) == 1 else f"{len(left)} groups are"
+    return f" After {best.title}, {which} still off: {few}{', ...' if len(left) > 2 else ''}."
+
+
 def _group_advice(case: Case, worst: Group) -> Advice:
     """A calibrator for the groups, if one can be used and does not lose to others."""
-    repair, again = calibrate_groups(case), "then audit the groups of other rows"
+    repair, again = calibrate_groups(case), "then audit the groups again on other rows"
     best = case.repair_of_groups
     if best is not None and helps(best, case.material):
-        return (f"Check the groups again in new rows: {best.title} corrects groups.",)
+        return (f"Audit the groups again on other rows, after {best.title}.",)
     if repair is None:
         columns = " and ".join(worst.population.columns)
-        return (f"Give the model {columns}, {again}.",)
+        inputs = "an input" if len(worst.population.columns) == 1 else "inputs"
+        return (f"Let the model use {columns} as {inputs}, {again}.",)
     return (f"Calibrate by group, {again}: ", repair, ".")
 
 
@@ -285,7 +303,7 @@ def _class_advice(case: Case) -> Advice:
     if raw is None or not (lower and helps(best, case.material)):
         return (see,)
     return (
-        f"Check the classes again in new rows: {best.title} lowers their mean error "
+        f"Audit the classes again on other rows: {best.title} lowers their mean calibration error "
         f"from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
     )
 

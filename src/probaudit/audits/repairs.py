@@ -52,6 +52,7 @@ SHOWN_RANK = 5
 DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
 VISIBLE = 0.0005  # share of the log loss from which the table shows a difference
+FAR = 0.2  # share of the log loss from which a difference is never called a tie
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,6 +320,7 @@ def compare_repairs(
             selected=selected,
             best=best,
             worse=worse_by.low > VISIBLE * float(lowest @ trials[name].share),
+            far=worse_by > FAR * float(lowest @ trials[name].share),
             gain=trial.numbers["gain"],
             infinite_rows=trial.numbers["log_score"].infinite_rows,
         )
@@ -498,10 +500,17 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
 
 
 def _comment(
-    name: str, *, selected: str, best: str, worse: bool, gain: Estimate, infinite_rows: int
+    name: str,
+    *,
+    selected: str,
+    best: str,
+    worse: bool,
+    far: bool,
+    gain: Estimate,
+    infinite_rows: int,
 ) -> str:
     """The comment on a calibrator in the report. If none is selected, each is compared with the
-    original outputs."""
+    original outputs. far : whether the loss is much larger than the lowest, clearly or not."""
     if name == CONTROL:
         return "control, never recommended: every row gets the same confidence"
     if name == selected == "identity":
@@ -518,6 +527,8 @@ def _comment(
         return "worse than the original" if gain.high < -VISIBLE else "tied with the original"
     if name == best:
         return "the best log loss, but tied with a simpler one"
+    if far and not worse:  # the interval is wide
+        return "possibly worse than the best"
     return "worse than the best" if worse else "tied with the best"
 
 

@@ -12,7 +12,7 @@ from ..scoring.clusters import FEW_CLUSTERS
 from ..text import counted, short_number
 from .case import FEW_ROWS, UNDETECTED_ERROR, Case, InfiniteRows
 from .dependence import clustered_rows
-from .finding import Calibrate, Finding, rule
+from .finding import Finding, rule
 
 FEW_OF_A_CLASS = 10
 BAD_ROWS = {
@@ -54,18 +54,23 @@ def infinite_log_score(judged: JudgedRows) -> list[Finding]:
     Histogram binning and plain isotonic regression may predict 0 (Chidambaram & Ge 2024, Table 1);
     `IsotonicCalibration` does not, and maps an output of 0 to a rate of the rows with such outputs.
     Temperature scaling leaves it near 0, so that single rows dominate the log loss."""
-    outcome = "the outcome" if judged.pairs else "the true class"
+    found = "was certain and wrong" if judged.pairs else "gave the true class probability 0"
+    advice = (
+        "Predict exactly 0 only for what is impossible. If probabilities were rounded, use the "
+        "logits instead."
+    )
+    if judged.pairs:
+        advice = (
+            "Report a confidence of 100% or 0% only if no other outcome is possible. If "
+            "confidences were rounded, use more digits."
+        )
     return [
         Finding(
             "bad",
-            f"{repr(model) if model else 'The model'} gave {outcome} probability 0 in "
-            f"{counted(infinite.count)} of {judged.rows:,}{infinite.words}: its log loss is "
-            "infinite.",
-            clause=f"{outcome} had probability 0 in {counted(infinite.count)}",
-            advice=(
-                "Predict exactly 0 only for what is impossible. If probabilities were rounded, use "
-                "the logits instead.",
-            ),
+            f"{repr(model) if model else 'The model'} {found} in {counted(infinite.count)} of "
+            f"{judged.rows:,}{infinite.words}: its log loss is infinite.",
+            clause=f"the model {found} in {counted(infinite.count)}",
+            advice=(advice,),
             numbers={"infinite_rows": infinite.count, "rows": judged.rows},
             rows=infinite.numbers,
         )

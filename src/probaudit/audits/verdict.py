@@ -84,7 +84,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
             "bad",
             f"Worse than {base}: {times}.",
             clause=f"they are worse than {base}",
-            advice=(f"Check whether {check} match, and whether {outputs}. Then recalibrate.",),
+            advice=(f"Check whether {check} match, and whether {outputs}.",),
             numbers=interval_numbers(x),
         )
     if x.high >= 1:

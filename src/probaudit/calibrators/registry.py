@@ -225,7 +225,7 @@ ENTRIES = (
         (
             Method(
                 "multicalibration",
-                "corrects groups that may overlap, one after the other, until none is off",
+                "corrects the mean probabilities of groups, which may overlap, one after the other",
                 default_up_to=SOME_CLASSES,
             ),
         ),

@@ -10,17 +10,18 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from ..audits.finding import COMMANDS
+from ..audits.finding import COMMANDS, Commands
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
 from ..files.dialect import Dialect
 from ..files.layout import ReadOptions
 from ..files.reading import read_costs
-from .given_options import in_order
+from .given_options import given, in_order
 from .opened_rows import OpenedRows, Reading, reading
 from .options import (
     COLUMNS,
     OUTPUTS,
+    ROWS,
     Costs,
     Decimal,
     Full,
@@ -43,10 +44,12 @@ class OpenedModels:
     """The rows of each model by name; of streamed rows a sample.
 
     total : the number of rows in the first file.
+    commands : by model, how to spell actions on its rows.
     """
 
     rows: dict[str, Predictions]
     total: int
+    commands: dict[str, Commands]
 
     @property
     def first(self) -> Predictions:
@@ -104,7 +107,22 @@ def open_models(
     outputs = in_order(context, *OUTPUTS)  # kinds may be mixed: one set of columns per model
     with _one_cluster(passing) as shared:
         rows = read_models(files, rows_of, outputs=outputs, names=name, reading=reading.options)
-    return OpenedModels(rows, len(sources[0].given))
+    commands = _commands(context, files, outputs, len(rows))
+    return OpenedModels(rows, len(sources[0].given), dict(zip(rows, commands, strict=True)))
+
+
+def _commands(
+    context: typer.Context, files: list[Path], outputs: list[tuple[str, str]], models: int
+) -> list[Commands]:
+    """Each model's file and columns, in the order of the models."""
+    reading, changing = given(context, *ROWS, "form"), given(context, "tolerance", "sep", "decimal")
+    found = []
+    for k in range(models):
+        file = files[k if len(files) > 1 else 0]
+        kind, pattern = outputs[k if len(outputs) > 1 else 0] if outputs else ("", "")
+        columns = [f"--{kind.replace('_', '-')}", pattern] if kind else []
+        found.append(Commands(str(file), (*reading, *columns), (*columns, *changing)))
+    return found
 
 
 @contextmanager
@@ -170,6 +188,7 @@ def compare(
         regions=list(first.columns) if first.columns else None,
         lenses=(json or html) is not None and first.probs.size <= LENS_VALUES,
     )
+    comparison = replace(comparison, spellings=models.commands)
     write_results(comparison, json, html, title)
     if json == "-":
         return

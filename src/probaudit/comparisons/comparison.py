@@ -12,7 +12,7 @@ import numpy as np
 
 from ..audits.case import InfiniteRows
 from ..audits.estimates import named_costs
-from ..audits.finding import Finding
+from ..audits.finding import Finding, Spelling
 from ..audits.result import Result, plain
 from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
@@ -76,6 +76,7 @@ class Comparison(Result):
         all.
     clusters : the number of clusters; None if rows are independent.
     lens_table : calibration errors by lens and model, if lenses were given.
+    spellings : by model, how to write actions on its rows, as commands; else they are calls.
     """
 
     names: tuple[str, ...]
@@ -97,6 +98,7 @@ class Comparison(Result):
     own_fits: Mapping[str, CalibratorFit] = field(default_factory=dict)
     clusters: int | None = None
     lens_table: LensTable | None = None
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

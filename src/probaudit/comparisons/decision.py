@@ -7,9 +7,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from ..audits.decision import rates
 from ..audits.finding import Level
 from ..audits.verdict import METHOD
+from ..choices.partitions import EqualWidth
 from ..text import capitalised, counted, number, percent, short_number
 from .gaps import (
     WORDS,
@@ -43,6 +46,8 @@ LEVELS: dict[Grade, Level] = {
     "cannot_tell": "warning",
 }
 AFTER, NORMALISED = "log_score.calibrated", "log_score.normalized"
+BINS = 15  # as in the ECE
+FAR = 0.05  # difference in a bin, from which the sentence mentions it
 MATERIAL = 0.01  # share of the log loss from which recalibration is advised, as in an audit
 
 
@@ -54,6 +59,7 @@ class Choice:
         and what happened.
     models : the best model, or several that are tied (as they are, or after recalibration).
         compared : the model that the sentence compares the best one with; None if they are tied.
+    recalibrate : whether the models should be recalibrated first.
     """
 
     grade: Grade
@@ -63,6 +69,7 @@ class Choice:
     score: str
     compared: str | None = None
     clear: bool = True
+    recalibrate: bool = False
 
     @property
     def words(self) -> str:
@@ -132,7 +139,7 @@ def _recalibrated(
         known = min(float(result.estimates[name][AFTER]) for name in best)
         sentence += f", against {short_number(known)} of {model_names(best)}"
     headline = "Recalibrate these models before you choose one."
-    return Choice("recalibrate", headline, f"{sentence}.", best, score)
+    return Choice("recalibrate", headline, f"{sentence}.", best, score, recalibrate=True)
 
 
 def _one(result: Comparison, score: str, best: str) -> Choice:
@@ -156,14 +163,16 @@ def _one(result: Comparison, score: str, best: str) -> Choice:
         headline = f"Use {either} after recalibration: they are then tied."
         sentence = f"As they are, {best!r} is best: {sentence[0].lower()}{sentence[1:]}"
         sentence += f" {_after_words(result, tied)}"
-        return Choice("tied_after", headline, sentence, tied, score, other, clear)
+        return Choice("tied_after", headline, sentence, tied, score, other, clear, recalibrate=True)
     sentence += f" {_agreement(result, best)}{_next_best(result, score, best, other)}"
     if rivals:
         sentence += f" {_after_words(result, tied)}"
     elif removable and _lowest_after(result) is not None:
         value = short_number(result.estimates[best][AFTER])
         sentence += f" It is also best after recalibration, at {value}."
-    return Choice("use", headline, sentence, (best,), score, other, clear)
+    return Choice(
+        "use", headline, sentence, (best,), score, other, clear, recalibrate=bool(removable)
+    )
 
 
 def _after_words(result: Comparison, tied: tuple[str, ...]) -> str:
@@ -226,7 +235,22 @@ def _agreement(result: Comparison, model: str) -> str:
         else f"It predicts {first} on average, and {second} happened"
     )
     removable = _removable(result, model)
-    return f"{text}; {METHOD} removes {removable} of its log loss." if removable else f"{text}."
+    if not removable:
+        return f"{text}."
+    return f"{text}{_worst_bin(result, model)}; {METHOD} removes {removable} of its log loss."
+
+
+def _worst_bin(result: Comparison, model: str) -> str:
+    """Where the model is furthest off, weighted by rows; "" if that is not far."""
+    grid = result.grids[model]
+    cells = grid.cells(EqualWidth(BINS).grid_cells(grid.place, grid.rows[grid.kept]))
+    k = int(np.argmax(cells.rows * np.abs(cells.outputs - cells.targets)))
+    stated, observed = float(cells.outputs[k]), float(cells.targets[k])
+    if abs(stated - observed) < FAR:
+        return ""
+    first, second = rates(stated, observed)
+    happened = f"it is right {second}" if result.event is None else f"{second} happened"
+    return f", but where it predicts {first}, {happened}"
 
 
 def _by_brier_score(result: Comparison, best: str, other: str) -> str:

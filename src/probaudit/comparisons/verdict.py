@@ -66,13 +66,13 @@ def infinite_log_score(result: Comparison) -> Finding | None:
     if len(each) < 2:
         return each[0] if each else None
     infinite = result.infinite_rows
-    outcome = "the outcome" if result.pairs else "the true class"
+    how = "were certain and wrong" if result.pairs else "gave the true class probability 0"
     shown = [f"{name!r} ({found.count:,})" for name, found in infinite.items()]
     if len(shown) > MOST_NAMED:
         shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} more"]
     text = (
-        f"{', '.join(shown[:-1])} and {shown[-1]} gave {outcome} probability 0 in some of "
-        f"{counted(result.rows)}: their log loss is infinite."
+        f"{', '.join(shown[:-1])} and {shown[-1]} {how} in some of {counted(result.rows)}: their "
+        "log loss is infinite."
     )
     numbers = {"models": len(infinite), "rows": result.rows}
     return replace(each[0], text=text, clause="", numbers=numbers)
@@ -123,12 +123,12 @@ def against_reference(result: Comparison) -> list[Finding]:
         if clear:
             parts.append(_amounts(result, clear, score))
         if tied:
-            parts.append(f"{model_names(tied)} tied")
+            parts.append(f"{model_names(tied)} {'is' if len(tied) == 1 else 'are'} tied with it")
         if same:
-            parts.append(f"{model_names(same)} identical")
+            parts.append(f"{model_names(same)} {'is' if len(same) == 1 else 'are'} identical to it")
         if not parts:
             continue
-        text = f"{WORDS[score]} against {result.reference!r}: {'; '.join(parts)}."
+        text = f"{WORDS[score]} compared with {result.reference!r}: {'; '.join(parts)}."
         better = {clearly_better(gap) for gap in clear.values()}
         level: Level = "good" if True in better else "note"
         numbers = {"better": sum(clearly_better(gap) is True for gap in clear.values())}
@@ -146,9 +146,9 @@ def _amounts(result: Comparison, gaps: dict[str, Estimate], score: str) -> str:
     for name in order[:MOST_NAMED]:
         gap = gaps[name]
         if math.isinf(gap):
-            words.append(f"{name!r} {'finite, not infinite' if gap < 0 else 'infinite'}")
+            words.append(f"that of {name!r} is {'finite' if gap < 0 else 'infinite'}")
         else:
-            words.append(f"{name!r} {amount(gap, base)}")
+            words.append(f"that of {name!r} is {amount(gap, base)}")
     more = [f"{len(order) - MOST_NAMED} more differ clearly"] if len(order) > MOST_NAMED else []
     return ", ".join([*words, *more])
 
@@ -182,7 +182,8 @@ def ece_and_score_disagree(result: Comparison) -> Finding | None:
     )
     rest = [name for name in fooled if name != worst]
     if rest:
-        text += f" The same holds for {model_names(rest)} against other models."
+        which = "has" if len(rest) == 1 else "have"
+        text += f" {model_names(rest)} {which} a lower ECE and a worse score than other models too."
     advice = ("Choose by the proper score; never read the calibration error alone.",)
     return Finding("warning", text, advice=advice, numbers=interval_numbers(ece))
 

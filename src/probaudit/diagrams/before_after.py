@@ -82,7 +82,10 @@ class BeforeAfter(Diagram):
             rows, predicted, observed, low, high = one
             role = ROLES[name]
             after = name == RECALIBRATED
-            marks.append(Line(predicted, observed, role=role, dashed=after))
+            # no line across a bin that is left out
+            breaks = np.flatnonzero(np.diff(self.places[name]) > 1) + 1
+            for run in np.split(np.arange(len(rows)), breaks):
+                marks.append(Line(predicted[run], observed[run], role=role, dashed=after))
             marks.append(
                 Points(
                     predicted,
@@ -101,12 +104,12 @@ class BeforeAfter(Diagram):
             Axis("observed", 0, 1, percent=True),
             square=True,
         )
-        left = f" Bins with fewer than {self.few} rows are left out."
         caption = (
-            f"{self.bins} bins of equal width, with 95% intervals. Larger points have more rows."
+            "On the dashed line, predictions are right; below it, too high. "
+            f"{self.bins} equal bins with 95% intervals; larger points have more rows"
         )
-        caption += left if self.left_out else ""
-        caption += self._worst_words()
+        caption += f", and bins with fewer than {self.few} are left out" if self.left_out else ""
+        caption += f".{self._worst_words()}"
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
     @property
@@ -126,10 +129,10 @@ class BeforeAfter(Diagram):
         _, predicted, observed, *_ = self._worst
         if not self._clear:
             return ""
-        of = f", {ORIGINAL}" if len(self.series) > 1 else ""
+        which = f"The {ORIGINAL} outputs are" if len(self.series) > 1 else "The outputs are"
         return (
-            f" Furthest off, weighted by rows{of}: predicted {whole_percent(predicted)}, "
-            f"{self.happened} {whole_percent(observed)}."
+            f" {which} furthest off at {whole_percent(predicted)}: {self.happened} "
+            f"{whole_percent(observed)}."
         )
 
     def _labels(self) -> list[Text]:

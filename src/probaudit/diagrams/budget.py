@@ -118,7 +118,10 @@ class LossBudget(Diagram):
             for one in self.parts
             if one.shown <= 0 or one.estimate.low <= 0
         ]
-        return f"Not clearly above 0: {listed(names)}." if names else ""
+        if not names:
+            return ""
+        verb = "is" if len(names) == 1 else "are"
+        return f"{capitalised(listed(names))} {verb} not clearly above 0."
 
     def columns(self) -> dict[str, np.ndarray]:
         rows = self.rows

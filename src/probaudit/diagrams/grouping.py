@@ -15,7 +15,7 @@ from ..text import whole_percent
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
-HIDDEN_GROUPS = "Hidden groups: same prediction, different outcomes"
+HIDDEN_GROUPS = "Hidden groups (same prediction, different outcomes)"
 THIN = 10  # rows; bins and regions with fewer are not drawn
 MOST_INTERVALS = 60  # regions; with more, intervals would overlap
 
@@ -95,7 +95,8 @@ class GroupingDiagram(GroupingRates, Diagram):
     def _caption(self) -> str:
         parts = ["Each point is a region of rows with similar predictions: the further apart the "]
         parts[0] += "regions of one bin are, the more loss hidden groups cause."
-        parts[0] += " Vertical lines are exact 95% intervals." if self._with_intervals else ""
+        if self._with_intervals:
+            parts.append("Vertical lines are 95% intervals (Clopper & Pearson 1934).")
         left_out = [
             (int((~_thick(rows)).sum()), what)
             for rows, what in ((self.rows, "bin"), (self.region_rows, "region"))

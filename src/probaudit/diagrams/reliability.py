@@ -33,7 +33,8 @@ RANGE_LOW, RANGE_HIGH = "95% range if calibrated, low", "95% range if calibrated
 NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
 USUAL_BINS = "15 equal-width bins"  # of the ECE in tables
-LINES = " Vertical lines: 95% intervals."
+LINES = " Vertical lines: 95% intervals (Wilson 1927)."
+CLEAR = 0.05  # p-value of all bins together, from which single bins are not judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,10 @@ class Reliability(Diagram):
 
     @property
     def verdict(self) -> np.ndarray:
-        """Per bin: "high" if predictions are significantly too high, "low" if too low, else ""."""
+        """Per bin: "high" if predictions are significantly too high, "low" if too low, else "". If
+        all bins together are not significantly off, single bins may be so by chance."""
+        if self.p_value >= CLEAR:
+            return np.full(len(self.rows), "")
         found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
         found = np.where(self.observed > self.chance_high + 1e-12, "low", found)
         return np.where(self.thin, "", found)
@@ -191,8 +195,9 @@ class Reliability(Diagram):
         if not thin.all():
             left, right, low, high = (end[~thin] for end in spans)
             marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
+        judged = "observed" if self.p_value >= CLEAR else "inside its 95% range"
         kinds = (
-            (~thin & (self.verdict == ""), "agrees", "inside its 95% range"),
+            (~thin & (self.verdict == ""), "agrees", judged),
             (self.verdict == "high", "over", "predicted too high"),
             (self.verdict == "low", "under", "predicted too low"),
             (thin, "thin", f"fewer than {few_rows(self.rows)} rows"),

@@ -24,7 +24,7 @@ class RepairGains(Diagram):
     left_out : those with an infinite log loss, which have no gain.
     """
 
-    percents = (GAIN, LOW, HIGH)
+    percents: ClassVar[tuple[str, ...]] = (GAIN, LOW, HIGH)
     what: ClassVar[str] = GAIN
     none: ClassVar[float] = 0.0  # the value that is no gain
     title: ClassVar[str] = "Gain of each calibrator"
@@ -37,9 +37,7 @@ class RepairGains(Diagram):
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, names: Sequence[str], values: Sequence[Estimate], recommended: str
-    ) -> Self | None:
+    def of(cls, names: Sequence[str], values: Sequence[Estimate], recommended: str) -> Self | None:
         """None if fewer than two calibrators have a finite value."""
         pairs = zip(names, values, strict=True)
         finite = [(name, value) for name, value in pairs if np.isfinite(value.low)]
@@ -109,7 +107,7 @@ class RepairLosses(RepairGains):
     """The log loss after each calibrator, divided by that of the base-rate forecast: from an
     infinite log loss, no share can be removed."""
 
-    percents = ()
+    percents: ClassVar[tuple[str, ...]] = ()
     what: ClassVar[str] = LOSS
     none: ClassVar[float] = 1.0
     title: ClassVar[str] = "Log loss after each calibrator"

@@ -19,7 +19,7 @@ from .diagram import HIGH, LOW, Diagram, stacked
 from .net_benefit import BANDS, with_others
 from .picture import Axis, Band, Line, Mark, Panel, Picture
 
-LEAST = 10  # rows answered at the start of a curve; the rate of fewer is noise
+LEAST, LEAST_SHARE = 30, 0.02  # rows answered at the start of a curve; that of fewer is noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,8 @@ class SelectivePrediction(Diagram):
     @staticmethod
     def _drawn(found: RiskCoverage) -> RiskCoverageCurve:
         """The part of the curve at which enough rows are answered, as far as there is one."""
-        kept = found.curve.coverage * found.n >= min(LEAST, found.n)
+        answered = found.curve.coverage * found.n
+        kept = answered >= min(max(LEAST, LEAST_SHARE * found.n), found.n)
         return RiskCoverageCurve(*(values[kept] for values in found.curve))
 
     def _description(self) -> str:

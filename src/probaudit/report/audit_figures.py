@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 SHOWN_CLASSES = 3  # in the reliability diagram, besides the judged event
 PANELS = 6  # of single classes
+CORRECTED = "The p-value is corrected for the number of classes."
+UNCORRECTED = "The p-value is not corrected for the number of classes."
 DRAWN_ROWS = 20_000  # for diagrams that need rows
 SMOOTH, EQUAL_BINS, EQUAL_MASS = "smooth curve", "15 equal bins", "15 bins of equal mass"
 BINS: dict[str, Bins] = {
@@ -68,23 +70,22 @@ class DrawnEvent:
     grid: FineGrid
     rows: DependentEvent | None = None
     errors: Mapping[str, LensError] = field(default_factory=dict)
+    remark: str = ""  # a sentence at the end of the caption
 
-    def diagram(self, view: str, bins: Bins | None, event: str, remark: str = "") -> Diagram:
+    def diagram(self, view: str, bins: Bins | None, event: str) -> Diagram:
         """The diagram of one view. It accounts for clusters, and reports the errors of the
-        audit.
-
-        remark : a sentence at the end of the caption.
-        """
+        audit."""
         if bins is None:
             effect = 1.0 if self.rows is None else self.rows.effect
             return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
         grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
         if view not in self.errors:
             drawn = Reliability.of_grid(grid, bins, event=event, resamples=199)
+            remark = self.remark and UNCORRECTED
             return replace(drawn, remark=remark or (self._usual() if view not in BINS else ""))
         error = self.errors[view]
-        diagram = replace(Reliability.of_grid(grid, bins, event=event, resamples=1), remark=remark)
-        return diagram.judged_by(float(error.estimate), error)
+        diagram = Reliability.of_grid(grid, bins, event=event, resamples=1)
+        return replace(diagram, remark=self.remark).judged_by(float(error.estimate), error)
 
     def _usual(self) -> str:
         """The error over the usual number of bins, if fewer are drawn."""
@@ -107,8 +108,11 @@ def _events(audit: Audit) -> dict[str, tuple[Lens, DrawnEvent]]:
 
 
 def drawn_class(audit: Audit, k: int) -> DrawnEvent:
+    """A class against all others, with the p-value that the table of classes shows."""
     sums, rows = audit.evidence.classes[k], lens_event(audit.evidence, OneVsRest(k))
-    return DrawnEvent(FineGrid.of_event(sums), rows, {EQUAL_BINS: audit.class_errors[k]})
+    error = audit.class_errors[k]
+    shown = {EQUAL_BINS: error.with_p_value(error.adjusted)}
+    return DrawnEvent(FineGrid.of_event(sums), rows, shown, CORRECTED)
 
 
 def by_outputs(audit: Audit, lens: Lens, event: DrawnEvent) -> dict[str, DrawnEvent]:
@@ -116,7 +120,8 @@ def by_outputs(audit: Audit, lens: Lens, event: DrawnEvent) -> dict[str, DrawnEv
     best = repaired(audit)
     if best is None or best.out_of_fold is None:
         return {ORIGINAL: event}
-    return {ORIGINAL: event, RECALIBRATED: DrawnEvent(best.out_of_fold.grid(lens))}
+    after = DrawnEvent(best.out_of_fold.grid(lens), remark=event.remark and UNCORRECTED)
+    return {ORIGINAL: event, RECALIBRATED: after}
 
 
 def _drawn_event(audit: Audit, lens: Lens, sums: EventSums, prefix: str = "") -> DrawnEvent:
@@ -140,7 +145,7 @@ def reliability(audit: Audit) -> Figure:
         for outputs, drawn in by_outputs(audit, lens, event).items()
         for view, bins in bins_of_views(audit.summary.rows).items()
     }
-    controls = controls_of(variants, ("of", "outputs", "bins"))
+    controls = controls_of(variants, ("event", "outputs", "bins"))
     heading = "Which predictions are off"
     return Figure("reliability", variants, controls, large=True, heading=heading)
 

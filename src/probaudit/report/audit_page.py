@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ..audits.decision import SEVERITY_WORDS
 from ..calibration.fine_grid import FineGrid
 from ..calibration.validation import NAMES
 from ..choices.definitions import in_words
@@ -63,7 +64,7 @@ FEW_OF_A_CLASS = 10  # rows
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
 DEBIASED = "95% interval, debiased"
-CORRECTED, CORRECTED_ECE = "p, corrected", "p of the ECE, corrected"
+CORRECTED = "p, corrected"
 UNCLEAR = "no clear error"
 NO_DIAGRAM = "No reliability diagram and no decisions: all rows have the same probability"
 TIPS = {
@@ -77,7 +78,12 @@ TIPS = {
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
     "p": "of this test alone, not corrected for the others",
     CORRECTED: "corrected for the number of tests in this table (Holm 1979)",
-    CORRECTED_ECE: "of a test of calibration; corrected for the number of groups (Holm 1979)",
+}
+
+
+GROUP_TIPS = {
+    CORRECTED: "of calibration: twice the smaller p-value of the tests of the ECE and of the mean "
+    "difference, corrected for the number of groups (Holm 1979)",
 }
 
 
@@ -112,6 +118,8 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         grade=found.words,
         lead=found.sentence,
         term=_selected_term(audit),
+        grade_tip=SEVERITY_WORDS if found.headline.endswith(" off.") else "",
+        points=summary.clauses(audit),
         markdown=summary.as_markdown(audit, title, facts(audit), audit.spelling),
     )
 
@@ -312,8 +320,9 @@ def _numbers(audit: Audit) -> Section:
 def _groups(audit: Audit) -> Section | None:
     blocks: list[Block] = [*_group_rates(audit.groups), *_group_tables(audit.groups)]
     if audit.budget is not None:
+        before = "Before recalibration" if summary.repaired(audit) is not None else ""
         blocks += [
-            Figure("grouping", {(): _hidden_groups(audit)}),
+            Figure("grouping", {(): _hidden_groups(audit)}, heading=before),
             _misjudged(audit),
         ]
     if not blocks:
@@ -361,10 +370,9 @@ def _group_tables(groups: GroupTable) -> list[Table]:
 
 def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
     risk = groups[0].risk
-    measures = {"observed_expected": "O/E", "auc": "AUC"} if risk else {}
-    measures["aurc"] = "AURC"
+    measures = {"observed_expected": "O/E", "auc": "AUC"} if risk else {"aurc": "AURC"}
     first = ("group", "rows", "predicted", "observed", "difference, points", "95% interval")
-    headers = (*first, *measures.values(), "ECE", CORRECTED_ECE, "verdict")
+    headers = (*first, *measures.values(), "ECE", CORRECTED, "verdict")
     rows = [
         (
             str(group.population),
@@ -384,7 +392,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
     what += ". O/E is observed / expected events" if risk else ""
     which = f", the worst {len(rows)} of {len(groups):,}" if len(rows) < len(groups) else ""
     words = (0, len(headers) - 1)
-    return Table(f"{title}{which}: {what}{more}", headers, rows, words, tips=TIPS)
+    return Table(f"{title}{which}: {what}{more}", headers, rows, words, tips=TIPS | GROUP_TIPS)
 
 
 def _misjudged(audit: Audit) -> Table | Words:
@@ -412,10 +420,14 @@ def _misjudged(audit: Audit) -> Table | Words:
     repaired = audit.budget.calibrator_words if audit.budget.calibrator else ""
     if not rows:
         which = f"group by {columns}" if columns else "region of the features"
-        found = f"no misjudged {which} was detected."
+        found = f"no single {which} is clearly misjudged"
         if columns and len(audit.class_errors) > 2:
-            found = f"no class probability is found to be off on average in a {which}."
-        return Words(f"After {repaired}, {found}" if repaired else capitalised(found))
+            found = f"no class probability is clearly off on average in a {which}"
+        found = f"After {repaired}, {found}" if repaired else capitalised(found)
+        together = ""
+        if audit.budget.grouping.low > 0:
+            together = "; together, hidden groups still cost something (see where the loss goes)"
+        return Words(f"{found}{together}.")
     who = (
         f"groups by {columns}, over all their outputs"
         if columns
@@ -429,13 +441,13 @@ def _repairs(audit: Audit) -> Section | None:
     if not audit.repairs:
         return None
     scores = (LABELS["log_score"], LABELS["brier_score"], "ECE", LABELS["accuracy"])
-    headers = ("calibrator", "gain", "95% interval", *scores)
+    finite = math.isfinite(audit["log_score"])  # no share of an infinite loss can be removed
+    headers = ("calibrator", *(("gain", "95% interval") if finite else ()), *scores)
     ordered = sorted(audit.repairs, key=lambda one: (one.control, float(one.log_score)))
     rows = [
         (
             repair.title,
-            percent(repair.gain),
-            share_interval(repair.gain),
+            *((percent(repair.gain), share_interval(repair.gain)) if finite else ()),
             number(repair.log_score),
             number(repair.brier_score),
             number(repair.ece),
@@ -446,27 +458,34 @@ def _repairs(audit: Audit) -> Section | None:
     ]
     marked = [k for k, repair in enumerate(ordered) if repair.recommended]
     caption = "Scores of each calibrator, the lowest log loss first."
-    caption += " The recommended one is in bold." if marked else ""
+    caption += f" {_bold_words(audit)}" if marked else ""
     if len(ordered) > 2 and any(one.selected and one.name != "identity" for one in ordered):
         caption += " The log loss and gain of the one selected are corrected for the choice."
     if any(one.words == "tied with the original" for one in ordered):
-        caption += " Tied: the gain may be chance, or the loss is below 0.05%."
+        caption += " Tied: not clearly better, and not clearly worse by more than 0.05%."
     elif any("tied" in one.words or "worse" in one.words for one in ordered):
-        caption += " Tied: the difference from the best may be chance, or is below 0.05%."
+        caption += " Tied: not clearly worse than the best by more than 0.05%."
     tips = {one.title: one.gloss for one in ordered}
-    table = Table(caption, (*headers, "verdict"), rows, (0, 7), marked, tips)
+    table = Table(caption, (*headers, "verdict"), rows, (0, len(headers)), marked, tips)
     best = ordered[marked[0]].title if marked else ""
     lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
     drawn = [one for one in ordered if not one.control]  # its loss would set the scale
     titles = [one.title for one in drawn]
     gains = (
         RepairGains.of(titles, [one.gain for one in drawn], best)
-        if math.isfinite(audit["log_score"])
+        if finite
         else RepairLosses.of(titles, [one.normalized for one in drawn], best)
     )
     alike = gains is None or is_constant(audit)
     figures = [] if alike or gains is None else [Figure("repair-gains", {(): gains}, large=True)]
     return Section("repairs", "Repairs", [*figures, table], lead)
+
+
+def _bold_words(audit: Audit) -> str:
+    """What the row in bold is."""
+    if audit.grade == "use":
+        return "The recommended one is in bold."
+    return "In bold: the simplest within one standard error of the best, which is recommended."
 
 
 def _repair_words(audit: Audit) -> str:
@@ -490,6 +509,9 @@ def _methods(audit: Audit) -> Section:
     unchecked |= {"miscalibrated_class", "top_better_rest_worse"} if is_pairs(audit) else set()
     checked = "; ".join(x for name, x in audit.pitfall_rules.items() if name not in unchecked)
     blocks: list[Block] = [FindingList(others, audit.spelling), Words(f"Checked: {checked}.")]
+    literature = dict.fromkeys(filter(None, (one.reference for one in audit.decision.findings)))
+    if literature:
+        blocks.append(Words(f"Literature on what to do: {'; '.join(literature)}."))
     blocks += [Words(text) for text in _missing(audit)]
     return Section("methods", "Checks and methods", [*blocks, _provenance(audit)], folded=True)
 

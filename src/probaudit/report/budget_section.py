@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEADERS = ("", "loss", "95% interval", "share")
 SHORT = {
     NAMES["removed"]: "removable",
-    NAMES["left"]: "remaining error",
+    NAMES["left"]: "error left",
     NAMES["grouping"]: "hidden groups",
     NAMES["rest"]: "the rest",
 }
@@ -43,7 +43,7 @@ def where_the_loss_goes(audit: Audit) -> Section | None:
     if found is None:
         return None
     score = _score(audit)
-    bars = LossBars(scale_words(score), [_bar(*bar) for bar in found.bars])
+    bars = LossBars(scale_words(score), [_bar(*next(found.bars))])
     notes = [Words(text) for text in notes_of(audit, found)]
     caption = f"Parts of the {score} (base-rate forecast = 1)"
     table = Table(caption, HEADERS, [cells(row) for row in found.rows], tips=TIPS)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
 
 PANELS = 6
-UNCORRECTED = "The p-value is not corrected for the number of classes."
 SHOWN = 15  # classes in the dot plot, each with a diagram that the reader can open
 
 
@@ -95,11 +94,11 @@ def _reliability(audit: Audit, classes: Sequence[int]) -> Figure:
     names = {k: f"class {audit.summary.plan.classes[k]}" for k in classes}
     view, bins = next(iter(bins_of_views(audit.summary.rows).items()))
     variants = {
-        (names[k], outputs): drawn.diagram(view, bins, names[k], UNCORRECTED)
+        (names[k], outputs): drawn.diagram(view, bins, names[k])
         for k in classes
         for outputs, drawn in by_outputs(audit, OneVsRest(k), drawn_class(audit, k)).items()
     }
-    return Figure("class-reliability", variants, controls_of(variants, ("of", "outputs")))
+    return Figure("class-reliability", variants, controls_of(variants, ("event", "outputs")))
 
 
 def _panels(audit: Audit) -> ClasswiseReliability:

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..audits.finding import COMMANDS, Spelling, as_call
+from ..comparisons.gaps import model_names
 from ..comparisons.metrics import DIFFERENCES, LABELS, METRICS, Metric, tables
 from ..comparisons.model_table import TIED, TIED_WORDS, Cell, ModelTable
 from ..diagrams.aligned_sharpness import AlignedSharpness
@@ -21,9 +22,11 @@ from .comparison_terminal import (
     other_findings,
     rank,
     rank_words,
+    repair_commands,
     scores_of,
 )
 from .page import Block, CommandLine, Control, Figure, FindingList, Page, Section, Table, Words
+from .page.shell_lines import in_lines
 from .sections import budget_section, provenance
 from .terminal import interval
 
@@ -95,11 +98,22 @@ def _summary(found: Comparison) -> Section:
     blocks = [
         Figure("forest", {(): forest}),
         Figure("overlaid", {(): found.reliability()}, large=wide, direct=True),
+        *_steps(found),
         *_model_table(found, first, CAPTIONS[0]),
         Words(_marks_words(found)),
         *_findings(found, COMMANDS),
     ]
     return Section("summary", "Summary", blocks, headed=False)
+
+
+def _steps(found: Comparison) -> list[Block]:
+    """The commands that recalibrate the chosen model, if the decision advises it."""
+    if not found.decision.recalibrate:
+        return []
+    model, *others = found.decision.models
+    again = f", then the same for {model_names(others)}" if others else ""
+    title = f"Do this: recalibrate {model!r} and apply the calibrator to new rows{again}"
+    return [CommandLine("\n".join(map(in_lines, repair_commands(found))), title)]
 
 
 def _marks_words(found: Comparison) -> str:

@@ -10,7 +10,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.finding import Finding, Spelling, as_call
+from ..audits.finding import (
+    ApplyCalibrator,
+    Calibrate,
+    Calls,
+    Finding,
+    Spelling,
+    as_call,
+)
 from ..comparisons.metrics import DIFFERENCES, LABELS, METRICS, tables
 from ..comparisons.model_table import TIED, TIED_WORDS, ModelTable
 from ..estimate import Estimate
@@ -131,15 +138,24 @@ def other_findings(found: Comparison) -> list[Finding]:
     return [finding for finding in found.findings if finding is not found.best]
 
 
+def repair_commands(found: Comparison) -> tuple[str, str]:
+    """How to fit a calibrator to the best model, and to apply it to new rows."""
+    model = found.decision.models[0]
+    spell = found.spellings.get(model, Calls(("y_true", f"models[{model!r}]")))
+    return spell(Calibrate()), spell(ApplyCalibrator())
+
+
 def first_screen(
     found: Comparison, title: str = "", spell: Spelling = as_call, more: str = ""
 ) -> RenderableType:
     """The decision, the table of models and the findings; `more` says how to see the rest."""
     foot = [f"{BEST} best; {TIED} tied with the best; rank by the {LABELS[found.score]}", more]
+    step = Text("→ ", "bold").append(repair_commands(found)[0], "not bold")
     return spaced(
         verdict(found.decision, title, facts(found)),
         models(found, FIRST, ranked=True, decimals=3),
         finding_table(other_findings(found), spell),
+        step if found.decision.recalibrate else None,
         Text("\n".join(filter(None, foot)), "dim"),
     )
 

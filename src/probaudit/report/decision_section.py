@@ -188,9 +188,4 @@ def _risk_curves(audit: Audit, how: Threshold) -> RiskCurves:
     curves = {
         name: _fewer(one.risk_curve(n, first.naive), columns) for name, one in how.points.items()
     }
-    scores = {}
-    if audit.summary.plan.n_classes == 2:
-        best = repaired(audit)
-        scores = {ORIGINAL: float(audit["log_score.normalized"])}
-        scores |= {} if best is None else {RECALIBRATED: float(best.normalized)}
-    return RiskCurves.of_curves(curves, scores=scores, against="threshold")
+    return RiskCurves.of_curves(curves, against="threshold")

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from ..audits.decision import rates, two_digits
 from ..audits.finding import Action, CheckNewRows, Finding, JudgeCalibrated
-from ..text import capitalised, class_words, counted, number
-from .summary import is_pairs, repaired, short
+from ..text import capitalised, class_words, counted, number, percent
+from .summary import is_constant, is_pairs, repaired, short
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
 
 LIMIT_STEP = 1000  # a limit for new rows is rounded up to 1 / 1000
 LEAST_P = 0.05  # from this p-value on, an error could be chance
+SAME_LOSS = 0.0005  # relative difference of two losses that are shown as the same
 
 
 def next_steps(audit: Audit) -> list[Finding]:
@@ -51,13 +52,26 @@ def _recalibrate(audit: Audit) -> list[Finding]:
     if best is None or action is None:
         why = "No calibrator was tried in this audit."
         return [_step("Fit a calibrator, and apply it to new rows: see the summary.", why=why)]
-    fit = f"Recalibrate by {best.title}: fit it, and apply it to new rows, as in the summary."
-    judge = "Judge the result on labelled rows that did not fit the calibrator"
-    how = (f"{judge}.",) if is_pairs(audit) else (f"{judge}: ", JudgeCalibrated(action.uses))
+    fit = f"Recalibrate by {best.title}: fit it, and apply it to new rows (see the summary)."
+    judge = "Judge the result on labelled rows that did not fit the calibrator: "
+    how = JudgeCalibrated(action.uses, pairs=is_pairs(audit))
     return [
-        _step(fit, why=f"{capitalised(best.title)}: {best.gloss}."),
-        _step(*how, why="On the rows that fitted it, a calibrator looks better than it is."),
+        _step(fit, why=f"{capitalised(best.title)}: {best.gloss}.{_without_columns(audit)}"),
+        _step(judge, how, why="On the rows that fitted it, a calibrator looks better than it is."),
     ]
+
+
+def _without_columns(audit: Audit) -> str:
+    """What the best calibrator gains that needs no columns, if the recommended one does."""
+    best, action = repaired(audit), audit.decision.action
+    if best is None or action is None or not action.needs:
+        return ""
+    others = [one for one in audit.repairs if not (one.control or one.corrects_groups)]
+    other = min(others, key=lambda one: float(one.log_score))
+    if other.name == "identity" or not math.isfinite(other.gain):
+        return ""
+    needs = action.needs.removeprefix("the ")
+    return f" Without the {needs}, {other.title} removes {percent(other.gain)} of the log loss."
 
 
 def _do_not_use(audit: Audit) -> list[Finding]:
@@ -65,21 +79,25 @@ def _do_not_use(audit: Audit) -> list[Finding]:
     first = _step("Improve the model: give it better features, or more rows to learn from.")
     for finding in audit.findings:
         if finding.numbers.get("confidences") == 1:
-            return [_step(*finding.advice), _base_rate(audit)]
+            return [_step(*finding.advice), *_base_rate(audit)]
         if finding.rule == "against_class_frequencies" and finding.level == "bad":
             first = _step(*finding.advice)
-    return [first, _base_rate(audit)]
+    return [first, *_base_rate(audit)]
 
 
-def _base_rate(audit: Audit) -> Finding:
-    (rate,) = rates(audit["observed"])
+def _base_rate(audit: Audit) -> list[Finding]:
+    """To predict the base rate, unless these probabilities are the base rate."""
+    (rate,), ratio = rates(audit["observed"]), float(audit["log_score.normalized"])
+    if is_constant(audit) and ratio < 1 + SAME_LOSS:
+        return []
     until = "predict the class frequencies in every row"
     if is_pairs(audit):
         until = f"give every answer the confidence {rate}"
     elif audit.event is not None:
         until = f"predict {rate} for {class_words(audit.event)} in every row"
-    why = "The log loss of this base-rate forecast is no higher."
-    return _step(f"Until then, {until}.", why=why)
+    lower = "as low" if ratio < 1 + SAME_LOSS else f"{percent(1 - 1 / ratio)} lower"
+    why = f"The log loss of this base-rate forecast is {lower}."
+    return [_step(f"Until then, {until}.", why=why if math.isfinite(ratio) else "")]
 
 
 def _cannot_tell(audit: Audit) -> list[Finding]:

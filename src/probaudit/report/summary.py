@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..audits.finding import ApplyCalibrator, Spelling
+from ..audits.finding import ApplyCalibrator, Level, Spelling
 from ..text import MISSING, capitalised, class_words, counted, number, percent
 from .page import LossBar, LossBars, Segment
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ECE = "ECE, 15 bins"
 RELATIVE = "log loss / base rate"
 EXPECTED, AFTER = "if calibrated", "recalibrated"
+SHOWN_FINDINGS = 2
 FEW_ROWS = 500  # below, or if it contains 1, the summary shows the interval of the log loss
 
 
@@ -133,6 +134,20 @@ def loss_bars(audit: Audit) -> LossBars | None:
         LossBar(f"recalibrated, {short(after)}", (Segment(after, short(after), "recalibrated"),)),
     )
     return LossBars(scale, bars)
+
+
+def clauses(audit: Audit) -> list[tuple[Level, str]]:
+    """The two most important findings in short, below the sentence of the verdict; without what
+    the headline says."""
+    found = [
+        (finding.level, finding.clause or finding.text.removesuffix("."))
+        for finding in audit.decision.findings
+    ]
+    return [
+        (level, f"{capitalised(clause)}.")
+        for level, clause in found
+        if clause not in audit.headline
+    ][:SHOWN_FINDINGS]
 
 
 def command(audit: Audit, spell: Spelling) -> str:

@@ -16,7 +16,7 @@ from ..audits.dependence import rows_words
 from ..audits.finding import Finding, Spelling, as_call
 from ..calibration.validation import NAMES, TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
-from ..text import MISSING, capitalised, class_words, number, p_value, percent
+from ..text import MISSING, class_words, number, p_value, percent
 from . import summary
 from .budget_section import HEADERS, cells, loss_parts, notes_of
 from .next_steps import next_steps
@@ -56,7 +56,6 @@ RISK = ("observed", "predicted", "observed_expected", "slope", "ici", "brier_ski
 METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
 SHOWN_REGIONS = 5
 SHOWN_GROUPS = 12
-SHOWN_FINDINGS = 2  # on the first screen
 MARKS = {
     "bad": ("✗", "bold red"),
     "warning": ("!", "bold yellow"),
@@ -215,10 +214,9 @@ def summary_table(audit: Audit) -> Table:
 def most_important(audit: Audit, spell: Spelling) -> Text:
     """The two most important findings in short, and what to do first."""
     text = Text()
-    for finding in audit.decision.findings[:SHOWN_FINDINGS]:
-        mark, style = MARKS[finding.level]
-        clause = finding.clause or finding.text.removesuffix(".")
-        text.append(f"{mark} ", style).append(f"{capitalised(clause)}.\n")
+    for level, clause in summary.clauses(audit):
+        mark, style = MARKS[level]
+        text.append(f"{mark} ", style).append(f"{clause}\n")
     if first := summary.command(audit, spell) or _first_advice(audit, spell):
         text.append("→ ", "bold").append(first)
     text.rstrip()

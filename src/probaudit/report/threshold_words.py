@@ -47,6 +47,10 @@ class Threshold(ABC):
         """A share of the rows, of `per` rows."""
         return round(float(share) * self.per)
 
+    def shown_cost(self, one: OperatingPoints, k: int) -> int:
+        """The cost of `per` rows, from the shown numbers of rows that cost something."""
+        return round(sum(self.rows(share) * amount for share, amount in self.amounts(one, k)))
+
     def threshold(self, k: int) -> float:
         return float(next(iter(self.points.values())).thresholds[k])
 
@@ -127,36 +131,38 @@ class Threshold(ABC):
         whether the probabilities are worth more than the same decision for all rows."""
         *before, last = self.points.values()
         cost = self.cost(last, k)
-        decision, constant = self.constant(last, k)
+        _, constant = self.constant(last, k)
         start = self.cost(before[0], k) if before else cost
         if constant > 0 and min(cost, start) > (1 + LEAST_CHANGE) * constant:
-            return self._constant_is_cheapest(decision, constant, start, cost)
-        text = f"{self.rows(cost):,} per {self.per:,} rows"
+            return self._constant_is_cheapest(k)
+        shown = self.shown_cost(last, k)
+        text = f"{shown:,} per {self.per:,} rows"
         if not before:
             text = f"The cost is {text}"
         else:
-            start = self.cost(before[0], k)
-            change, same = cost - start, self.rows(start) == self.rows(cost)
+            first = self.shown_cost(before[0], k)
+            change, same = cost - start, first == shown
             if same or abs(change) < LEAST_CHANGE * start:
                 text = f"Recalibrating does not change the cost: {text}"
             else:
                 how = "cuts" if change < 0 else "raises"
-                share = f" by {whole_percent(abs(change) / start)}," if start > 0 else ""
-                text = f"Recalibrating {how} the cost{share} from {self.rows(start):,} to {text}"
+                share = f" by {whole_percent(abs(shown - first) / first)}," if first > 0 else ""
+                text = f"Recalibrating {how} the cost{share} from {first:,} to {text}"
                 if abs(change) <= self.change_noise(before[0], last, k):
                     text += ", which may be chance"
         return f"{text}{self._against_constant(last, k)}"
 
-    def _constant_is_cheapest(
-        self, decision: str, constant: float, start: float, cost: float
-    ) -> str:
+    def _constant_is_cheapest(self, k: int) -> str:
         """The conclusion if the same decision for all rows costs least."""
+        decision, constant = self.constant(list(self.points.values())[-1], k)
+        first, *after = (
+            f"{self.shown_cost(one, k):,} ({whole_percent(self.cost(one, k) / constant - 1)} more)"
+            for one in self.points.values()
+        )
+        again = [f"recalibrated {cost}" for cost in after if cost != first]
         rows = f"{self.rows(constant):,} per {self.per:,} rows"
-        more = f"{self.rows(start):,} ({whole_percent(start / constant - 1)} more)"
-        if self.rows(cost) != self.rows(start):
-            after = f"{self.rows(cost):,} ({whole_percent(cost / constant - 1)} more)"
-            more += f", and recalibrated {after}"
-        return f"{capitalised(decision)} is cheapest: {rows}. These probabilities cost {more}."
+        cost = ", and ".join([first, *again])
+        return f"{capitalised(decision)} is cheapest: {rows}. These probabilities cost {cost}."
 
     def _against_constant(self, one: OperatingPoints, k: int) -> str:
         """The cost compared with that of the same decision for all rows."""
@@ -165,7 +171,8 @@ class Threshold(ABC):
             return "."
         gain = 1 - self.cost(one, k) / constant
         if abs(gain) < LEAST_CHANGE:
-            return f". {capitalised(decision)} costs as much."
+            which = "This" if len(self.points) == 1 else "The recalibrated cost"
+            return f". {which} is the cost of {decision}."
         amount = f"{whole_percent(abs(gain))} {'less' if gain > 0 else 'more'}"
         unclear = abs(gain) * constant <= self.noise(one, k, decision)
         which = "That is" if len(self.points) == 1 else "Recalibrated outputs cost"
@@ -234,7 +241,7 @@ class Acting(Threshold):
             self.rows(one.predicted_hits[k]),
             alarms,
             self.rows(one.misses[k]),
-            self.rows(one.cost[k]),
+            self.shown_cost(one, k),
         ]
         return [*(f"{count:,}" for count in counts), number(one.relative_cost[k], 3)]
 
@@ -319,7 +326,7 @@ class Answering(Threshold):
             f"{predicted:,}",
             percent(one.hits[k] / acted) if right + errors > 0 else MISSING,
             f"{self.per - right - errors:,}",
-            f"{self.rows(cost):,}",
+            f"{self.shown_cost(one, k):,}",
             number(cost / constant, 3) if constant > 0 else MISSING,
         ]
 

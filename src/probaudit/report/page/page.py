@@ -191,7 +191,8 @@ class Section:
 class Page:
     """A page: the headline with its grade (a badge in the colour of `level`) and a lead sentence,
     key figures, sections, and the summary that a reader can copy as Markdown. `term` : words of the
-    lead sentence that a tooltip explains, and the explanation."""
+    lead sentence that a tooltip explains, and the explanation. `points` : findings in short, below
+    the lead sentence."""
 
     title: str
     facts: str
@@ -204,6 +205,8 @@ class Page:
     lead: str = ""
     markdown: str = ""
     term: tuple[str, str] | None = None
+    grade_tip: str = ""
+    points: Sequence[tuple[Level, str]] = ()
 
     @property
     def lead_parts(self) -> list[tuple[str, str]]:
