@@ -226,6 +226,15 @@ def capitalised(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
+def enumerated(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> enumerated(["cat", "dog", "fox"]), enumerated(["cat"]), enumerated([])
+    ('cat, dog and fox', 'cat', '')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def listed(names: Sequence[str]) -> str:
     """Names separated by commas; of many, the first twelve and how many there are.
 

@@ -720,7 +720,7 @@ def test_words_for_stated_confidences(world):
         assert "the base-rate forecast" in audit.verdict
         assert "most probable class" not in audit.verdict
         assert "class frequencies" not in audit.verdict
-    assert "the answer" in pb.audit(wrong).verdict
+    assert "the confidence" in pb.audit(wrong).verdict
     assert (
         "All answers are right"
         in pb.audit(pb.Predictions.from_confidence([0.7, 0.9], [1, 1])).verdict

@@ -122,9 +122,7 @@ def test_headlines_without_a_gain():
     assert untried == "Recalibrate before use: the probabilities are miscalibrated."
     y[0], p[0] = 1, 0.0
     infinite = pb.audit(y, p).headline
-    assert infinite == (
-        "Recalibrate before use: outcomes with a predicted probability of 0 happened."
-    )
+    assert infinite == ("Recalibrate before use: the model was certain and wrong in 1 row.")
 
 
 def test_significance_without_materiality_is_a_note():

@@ -279,7 +279,9 @@ def test_words_of_a_clear_winner(found):
     )
     assert texts(found, "best_by_score") == [decision.text]
     (text,) = texts(found, "against_reference")
-    assert text.startswith("Log loss against 'raw': 'mean' ")  # the decision tells that of 'cal'
+    assert text.startswith(
+        "Log loss compared with 'raw': that of 'mean' is "
+    )  # the decision tells that of 'cal'
     (text,) = texts(found, "accuracy_hides_it")
     assert text.startswith("'cal' ")
     assert not rules(found) & {

@@ -355,7 +355,7 @@ def test_aligned_panels_name_every_mark():
     ]
     grids = {f"model {k}": grids_of(one, pb.TopLabel())[0] for k, one in enumerate(rows)}
     picture = diagrams.AlignedReliability.of_grids(
-        grids, resamples=20, event="the answer"
+        grids, resamples=20, event="the confidence"
     ).picture()
     names = {mark.name for panel in picture.panels for mark in panel.marks}
     assert {"predicted too high", "predicted too low"} <= names
@@ -375,7 +375,7 @@ def test_a_budget_shows_no_rounding_errors():
     picture = found.picture()
     shown = [mark.text for mark in picture.panels[0].marks if hasattr(mark, "text")]
     assert shown == ["0.100", "the rest: 0.100 (0.090 to 0.110)"]
-    assert "Not clearly above 0: calibration error, hidden groups." in picture.caption
+    assert "Calibration error and hidden groups are not clearly above 0." in picture.caption
     assert "Brier score of the confidence" in picture.caption
 
 
@@ -485,7 +485,7 @@ def test_confidence_and_correctness():
     pairs = pb.Predictions.from_confidence(confidence, rng.random(300) < confidence)
     found = diagrams.reliability_diagram(pairs)
     assert found.error == float(pb.calibration_error(pairs))
-    assert found.event == "the answer"
+    assert found.event == "the confidence"
     assert diagrams.smooth_calibration_diagram(pairs).n == 300
     with pytest.raises(pb.InputError, match="must be class probabilities"):
         diagrams.classwise_diagram(pairs)

@@ -185,7 +185,7 @@ def test_the_caption_of_a_grouping_diagram_counts_what_is_left_out(rows, region_
     assert ("Left out" in picture.caption) == bool(left_out)
     assert f"Left out: {left_out} of fewer than 10 rows." in picture.caption or not left_out
     assert ("imprecise" in picture.caption) == (max(region_rows) < 10)
-    assert "Vertical lines are exact 95% intervals" in picture.caption
+    assert "Vertical lines are 95% intervals (Clopper" in picture.caption
     many = replace(
         found,
         **{
@@ -888,7 +888,7 @@ def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
     (grid,) = diagram_grids(rows, pb.Binary())
     chosen = {"event": "class 1", "happened": "observed"}
     caption = BeforeAfter.of_grids(grid, None, **chosen).picture().caption
-    assert ("predicted 55%, observed 33%" in caption) == named
+    assert ("furthest off at 55%: observed 33%" in caption) == named
 
 
 def test_ranges_and_intervals_have_an_outline_that_is_seen(binary):

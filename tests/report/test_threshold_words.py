@@ -29,7 +29,7 @@ def test_acting_on_an_event():
     assert found.label(1).endswith("at least 50%: a miss and a false alarm cost the same.")
     assert found.label(2).endswith("at least 80%: a false alarm costs 4 times a miss.")
     # (2 hits, 1.9 predicted, 2 false alarms, 0 misses) of 5 rows
-    assert found.cells(BEFORE, 0) == ["800", "400", "380", "400", "0", "400", "66.7%"]
+    assert found.cells(BEFORE, 0) == ["800", "400", "380", "400", "0", "400", "0.667"]
     assert found.words(0) == (
         "The cost is 400 per 1,000 rows. That is 33% less than acting on all rows (600), which may "
         "be chance."
@@ -77,16 +77,20 @@ def test_answering_confident_rows():
         "accuracy of answers": "50.0%",
         "reviewed": "600",
         "cost of errors and reviews": "500",
-        "% of the cheapest decision for all rows": "100.0%",
+        "relative cost": "1.000",
     }
-    assert found.words(1) == "The cost is 500 per 1,000 rows. Reviewing all rows costs as much."
+    assert (
+        found.words(1) == "The cost is 500 per 1,000 rows. This is the cost of reviewing all rows."
+    )
 
 
 def test_answering_none():
     none = points([0.1, 0.3], [0, 1])
     found = Answering({"original": none})
     assert found.cells(none, 2)[:5] == ["0", "0", "0", "0", "–"]
-    assert found.words(2) == "The cost is 200 per 1,000 rows. Reviewing all rows costs as much."
+    assert (
+        found.words(2) == "The cost is 200 per 1,000 rows. This is the cost of reviewing all rows."
+    )
 
 
 def test_rare_events_are_counted_in_more_rows():

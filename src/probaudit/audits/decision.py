@@ -39,7 +39,7 @@ from ..text import (
     whole_percent,
 )
 from .case import Case, off_on_average
-from .finding import Action, ApplyCalibrator, Calibrate, Finding, Level, between_shares
+from .finding import Action, Calibrate, Finding, Level, between_shares
 from .repairs import Repair, helps
 from .verdict import recommended_fit
 
@@ -71,6 +71,10 @@ SEVERITY_WORDS = "; ".join(
     for gain, gap, how in SEVERITIES[:-1]
 )
 OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted their calibrator
+INSTEAD: dict[Grade, str] = {  # of recalibrating
+    "do_not_use": "Recalibration alone does not make these probabilities useful.",
+    "cannot_tell": "Collect more labelled rows before you recalibrate.",
+}
 FINDINGS = 3  # shown after the sentence
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
 NEAR = 0.03  # difference of shares, below which they have a decimal
@@ -172,18 +176,20 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
 
 
 def settled(findings: Sequence[Finding], grade: Grade) -> tuple[Finding, ...]:
-    """The findings. Their commands to fit a calibrator are left out if these rows cannot tell
-    whether one helps, or if none makes the probabilities useful."""
-    if grade in ("recalibrate", "use"):
+    """The findings. None advises to recalibrate if these rows cannot tell whether that helps, or if
+    it does not make the probabilities useful."""
+    instead = INSTEAD.get(grade)
+    if instead is None:
         return tuple(findings)
     return tuple(
-        replace(finding, advice=()) if any(map(_fits, finding.advice)) else finding
+        replace(finding, advice=(instead,)) if any(map(_recalibrates, finding.advice)) else finding
         for finding in findings
     )
 
 
-def _fits(part: str | Action) -> bool:
-    return isinstance(part, (Calibrate, ApplyCalibrator))
+def _recalibrates(part: str | Action) -> bool:
+    """Whether a part of an advice fits a calibrator to all rows, not to groups."""
+    return isinstance(part, Calibrate) and not part.uses
 
 
 def _severity(case: Case) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
 from ..calibration.label_measures import OVERCONFIDENT, UNDERCONFIDENT
 from ..calibration.resampling import FEWER_RESAMPLES
-from ..calibration.significance import false_discovery, holm
+from ..calibration.significance import SMALLEST, false_discovery, holm
 from ..calibration.validation import (
     TOO_HIGH,
     TOO_LOW,
@@ -275,7 +275,7 @@ def group_errors(evidence: Evidence, cross: Crossing = False) -> GroupTable:
             found.append(rows.group(population, column.rows(number)))
     groups, nulls, on_average = zip(*found, strict=True) if found else ((), (), ())
     errors, p_values = tested_together([group.error for group in groups], nulls)
-    both = np.minimum(1.0, 2 * np.minimum(p_values, on_average))
+    both = np.clip(2 * np.minimum(p_values, on_average), SMALLEST, 1.0)
     tests = zip(both.tolist(), holm(both).tolist(), false_discovery(both).tolist(), strict=True)
     tested = tuple(
         replace(group, error=replace(error.with_p_value(p), adjusted=adjusted), q_value=q)

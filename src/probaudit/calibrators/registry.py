@@ -225,7 +225,7 @@ ENTRIES = (
         (
             Method(
                 "multicalibration",
-                "corrects the mean probabilities of groups, which may overlap, one after the other",
+                "corrects the mean probabilities of groups, which may overlap, one by one",
                 default_up_to=SOME_CLASSES,
             ),
         ),

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.predictions import Predictions
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
-from ..text import MISSING, capitalised, interval_text, listed, number, percent
+from ..text import MISSING, capitalised, enumerated, interval_text, number, percent
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Text
 
@@ -121,7 +121,7 @@ class LossBudget(Diagram):
         if not names:
             return ""
         verb = "is" if len(names) == 1 else "are"
-        return f"{capitalised(listed(names))} {verb} not clearly above 0."
+        return f"{capitalised(enumerated(names))} {verb} not clearly above 0."
 
     def columns(self) -> dict[str, np.ndarray]:
         rows = self.rows

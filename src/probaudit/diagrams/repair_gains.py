@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from ..estimate import Estimate
-from ..text import percent, short_number
+from ..text import enumerated, percent, short_number
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
@@ -91,8 +91,7 @@ class RepairGains(Diagram):
         caption = f"{self.words}; lines are 95% intervals."
         if not self.left_out:
             return caption
-        names = " and ".join(filter(None, [", ".join(self.left_out[:-1]), self.left_out[-1]]))
-        return f"{caption} Not drawn, as the log loss is infinite: {names}."
+        return f"{caption} Not drawn, as the log loss is infinite: {enumerated(self.left_out)}."
 
     def _description(self) -> str:
         text = f"{self.title}, {len(self.names)} shown. The first: {self.names[0]}, "

@@ -19,7 +19,8 @@ from .diagram import HIGH, LOW, Diagram, stacked
 from .net_benefit import BANDS, with_others
 from .picture import Axis, Band, Line, Mark, Panel, Picture
 
-LEAST, LEAST_SHARE = 30, 0.02  # rows answered at the start of a curve; that of fewer is noise
+# rows answered at the start of a curve, as the rate of fewer is noise: at least, at most, a share
+LEAST, MOST, SHARE = 10, 30, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,8 @@ class SelectivePrediction(Diagram):
     def _drawn(found: RiskCoverage) -> RiskCoverageCurve:
         """The part of the curve at which enough rows are answered, as far as there is one."""
         answered = found.curve.coverage * found.n
-        kept = answered >= min(max(LEAST, LEAST_SHARE * found.n), found.n)
+        start = min(max(LEAST, SHARE * found.n), MOST, found.n)
+        kept = answered >= start
         return RiskCoverageCurve(*(values[kept] for values in found.curve))
 
     def _description(self) -> str:

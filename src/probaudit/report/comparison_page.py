@@ -117,7 +117,8 @@ def _steps(found: Comparison) -> list[Block]:
 
 
 def _marks_words(found: Comparison) -> str:
-    return f"{BEST} best; {TIED} {TIED_WORDS}. {capitalised(rank_words(found))}."
+    chosen = "The row of the chosen model is shaded. " if len(found.decision.models) == 1 else ""
+    return f"{chosen}{BEST} best; {TIED} {TIED_WORDS}. {capitalised(rank_words(found))}."
 
 
 def _model_table(found: Comparison, known: dict[str, Metric], caption: str) -> list[Block]:
@@ -133,7 +134,13 @@ def _model_table(found: Comparison, known: dict[str, Metric], caption: str) -> l
     tips = {metric.label: metric.direction for metric in shown.metrics if metric.direction}
     tips["rank"] = capitalised(rank_words(found))
     headers = ("model", "rank", *(metric.label for metric in shown.metrics))
-    return [Table(caption, headers, rows, marked=marked, tips=tips)]
+    bold = {
+        (row, column)
+        for row, cells in enumerate(shown.cells)
+        for column, cell in enumerate(cells, len(headers) - len(shown.metrics))
+        if cell.best
+    }
+    return [Table(caption, headers, rows, marked=marked, tips=tips, bold=bold)]
 
 
 def _marked(cell: Cell) -> str:

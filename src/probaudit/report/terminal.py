@@ -16,7 +16,7 @@ from ..audits.dependence import rows_words
 from ..audits.finding import Finding, Spelling, as_call
 from ..calibration.validation import NAMES, TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
-from ..text import MISSING, class_words, number, p_value, percent
+from ..text import MISSING, class_words, enumerated, number, p_value, percent
 from . import summary
 from .budget_section import HEADERS, cells, loss_parts, notes_of
 from .next_steps import next_steps
@@ -293,7 +293,7 @@ def grouped_by(audit: Audit) -> str:
     """
     chosen = audit.choices.get("regions", "tree")
     names = [str(name) for name in chosen] if isinstance(chosen, (list, tuple)) else []
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return enumerated(names)
 
 
 def budget(found: LossBudget) -> Table:

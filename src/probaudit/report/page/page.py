@@ -11,7 +11,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -87,8 +87,8 @@ class Facts:
 @dataclass(frozen=True)
 class Table:
     """Rows of text; the first cell of each is its header. Columns listed in `words` are aligned
-    left, all others right; rows listed in `marked` are highlighted. `tips` explains headers and
-    row names in tooltips."""
+    left, all others right; rows listed in `marked` are highlighted, and bold unless `bold` lists
+    the bold cells, as (row, column). `tips` explains headers and row names in tooltips."""
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -98,9 +98,13 @@ class Table:
     marked: Sequence[int] = ()
     tips: Mapping[str, str] = field(default_factory=dict)
     after: int | None = None  # the column after recalibration, in the colour of its curve
+    bold: Collection[tuple[int, int]] | None = None
 
     def is_words(self, column: int) -> bool:
         return column in self.words
+
+    def is_bold(self, row: int, column: int) -> bool:
+        return row in self.marked if self.bold is None else (row, column) in self.bold
 
 
 Block = (
