@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 CHECK_SCHEMA = "probaudit.check/1"
 GROUPS = "groups."
 ENDS = (".low", ".high")  # of intervals
+OF_REPAIR = ("calibration_loss", "log_score.calibrated")
+REPAIR_WAY_OUT = (
+    "leave out `--no-repair`, and pass rows of two classes, at least five of one and two of the "
+    "other"
+)
 # Numbers that are never above 1, so that a bound above 1 always holds or always fails.
 SHARES = frozenset(
     name
@@ -99,6 +104,8 @@ class Threshold:
                 ("pass ", Argument("groups", "COLUMN")) if without else nearest(self.name, values)
             )
             rule = "there are no groups" if without else _known_names(values, self.name)
+            if self.name.startswith(OF_REPAIR):
+                rule, way_out = "requires a calibrator, and none was tried", (REPAIR_WAY_OUT,)
             raise InputError(self.side, rule, repr(self.name), way_out=way_out)
         return found
 
