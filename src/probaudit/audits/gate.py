@@ -177,14 +177,19 @@ def check_as_dict(checked: Sequence[CheckedThreshold], audit: Audit) -> dict[str
 
 
 def proposed(name: str, values: Mapping[str, float]) -> str:
-    """Which numbers there are, for a name that is none of them: those with a similar name, or all.
+    """Which numbers there are, for a name that is none of them: those with a similar or a longer
+    name, or all.
 
     >>> proposed("ECE", {"ece": 0.1, "accuracy": 0.9}), proposed("x", {"ece": 0.1})
     ('did you mean ece?', 'the numbers are ece')
+    >>> proposed("auroc", {"aurc": 0.1, "confidence_auroc": 0.8, "confidence_auroc.low": 0.7})
+    'did you mean aurc or confidence_auroc?'
     """
-    if near := get_close_matches(name.lower(), values, 3, CLOSE):
-        return f"did you mean {' or '.join(near)}?"
-    return f"the numbers are {listed([one for one in values if not one.endswith(ENDS)])}"
+    plain, wanted = [one for one in values if not one.endswith(ENDS)], name.lower()
+    near = get_close_matches(wanted, plain, 3, CLOSE)
+    if wanted not in near:
+        near += [one for one in plain if wanted in one and one not in near]
+    return f"did you mean {' or '.join(near[:3])}?" if near else f"the numbers are {listed(plain)}"
 
 
 def _known_names(values: Mapping[str, float], wanted: str) -> str:
