@@ -128,6 +128,12 @@ MISTAKES = {
         "check preds.csv --max 'groups.*.gap=5%'",
         "`--max`: there are no groups (found: 'groups.*.gap'). Pass `--groups COLUMN`.",
     ),
+    "threshold of a calibrator without one": (
+        "check preds.csv --max calibration_loss.relative=5% --no-repair",
+        "`--max`: requires a calibrator, and none was tried (found: 'calibration_loss.relative'). "
+        "Leave out `--no-repair`, and pass rows of two classes, at least five of one and two of "
+        "the other.",
+    ),
     "folder that does not exist": (
         "audit preds.csv --json out/audit.json",
         "`--json`: must be a file in a folder that exists (found: out/audit.json). Create the "

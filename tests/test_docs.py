@@ -103,3 +103,13 @@ def test_prose_wraps_at_100_characters(page):
         pytest.skip("a script writes this page, with one line per reason")
     lines = page.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
+
+
+def test_thresholds_that_the_gate_page_names_exist():
+    """Those of the table that chooses a threshold."""
+    text = (DOCS / "ci.md").read_text(encoding="utf-8")
+    _, _, table = text.partition("| to fail if | pass |")
+    names = re.findall(r"--max ([a-z_.]+)=", table.partition("\n\n")[0])
+    world = pb.simulate.gaussian_posteriors(300, 2)
+    assert len(names) == 5
+    assert set(names) <= set(pb.audit(world.y, world.cal).flat())

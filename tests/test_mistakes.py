@@ -335,7 +335,7 @@ ROWS = {
     "text without classes": Mistake(
         lambda: pb.log_score(np.where(Y, "yes", "no"), P),
         "`y_true`: labels must be column numbers if classes are not given",
-        "Pass `classes`, the class of each column in order.",
+        "Pass `classes`, the class of each column in order; a single column is that of the second.",
     ),
     "another index": Mistake(
         lambda: pb.log_score(FRAME.y, SHUFFLED.p),

@@ -19,7 +19,7 @@ from probaudit.cli.commands import app
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # How many blocks of Python each guide has. Each runs alone.
-GUIDES = {"command-line": 0, "python": 5, "repair": 1, "hidden-groups": 1}
+GUIDES = {"command-line": 1, "python": 5, "repair": 1, "hidden-groups": 1}
 TEXT = {name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in GUIDES}
 
 
@@ -45,10 +45,14 @@ def test_the_readme_runs_from_a_model_to_a_report(tmp_path, monkeypatch):
 @pytest.mark.parametrize("guide", GUIDES)
 def test_the_python_examples_of_the_guides_run(guide, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    percentages = {"label": ["cat", "dog"], "pct cat": ["80%", "35%"], "pct dog": [20, 65]}
+    pd.DataFrame(percentages).to_csv("percentages.csv", index=False)
     found = blocks(TEXT[guide])
     assert len(found) == GUIDES[guide]
     for block in found:
         exec(block, {})
+    if guide == "command-line":
+        assert pb.read("probabilities.csv").probs.tolist() == [[0.8, 0.2], [0.35, 0.65]]
 
 
 def test_the_score_shown_is_current():

@@ -73,6 +73,14 @@ def test_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
     assert names
 
 
+def test_the_first_gate_holds_only_after_the_repair(tmp_path, monkeypatch, capsys):
+    test_blocks_run_in_order("start", tmp_path, monkeypatch, capsys)
+    text = "\n".join(text for language, text in blocks("start") if language == "bash")
+    (gate,) = (line for line in text.splitlines() if line.startswith("probaudit check"))
+    arguments = shlex.split(gate.replace("calibrated.csv", "new.csv"))[1:]
+    assert CliRunner().invoke(app, arguments).exit_code == 1
+
+
 def test_every_python_block_is_run_by_a_test():
     others = [path for path in (ROOT / "tests").rglob("test_*.py") if path.name != "test_site.py"]
     tests = "".join(path.read_text(encoding="utf-8") for path in others)

@@ -178,6 +178,8 @@ def test_misjudged_given_groups_are_reported():
     world = simulate.unfair_groups(6000)
     audit = pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
     assert rules(audit)["hidden_groups"] == "warning"
+    (clause,) = (one.clause for one in audit.findings if one.rule == "hidden_groups")
+    assert clause == "hidden groups: same prediction, different outcomes"
     assert "group = " in audit.verdict
     fair = simulate.unfair_groups(6000, {"a": 0.0, "b": 0.0})
     calm = pb.audit(fair.y, fair.scores, columns={"group": fair.group}, regions=["group"])

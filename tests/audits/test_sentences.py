@@ -152,6 +152,7 @@ GAINS = {
 EQUAL = repair(normalized=around(1.0, 0.001))
 WORSE = repair(normalized=around(1.3, 0.1))
 HARDLY = repair(normalized=around(0.97, 0.02))
+NO_BETTER = repair(normalized=around(1.01, 0.03))
 WORSE_BEFORE = {"log_score.normalized": around(1.28, 0.02)}
 FEW = {"rows": 60, "effective_rows": 60.0, "too_few": True, "error_limit": 0.21}
 UNSURE = {"log_score.normalized": around(0.8, 0.3)}
@@ -197,6 +198,18 @@ REASONS = {
         "better than the base-rate forecast: the log loss is 3.0% lower (95% interval 1.0% to "
         "5.0%).",
     ): (case(pairs=True, selected=HARDLY, estimates=WORSE_BEFORE), 1000),
+    (
+        "recalibrate",
+        "The log loss is 1.28 times that of the base-rate forecast, which always predicts 55%. "
+        "Recalibration by temperature scaling removes 20% of the log loss (95% interval 18% to "
+        "22%). Even then, nothing shows that the probabilities are better than the base-rate "
+        "forecast.",
+    ): (case(pairs=True, selected=NO_BETTER, estimates=WORSE_BEFORE), 1000),
+    (
+        "recalibrate",
+        "As given, their log loss is 1.05 times that of the base-rate forecast. No calibrator was "
+        "tried.",
+    ): (case(selected=None, estimates={"log_score.normalized": around(1.05, 0.2)}), 1000),
     (
         "recalibrate",
         "As given, their log loss is 1.28 times that of the base-rate forecast. Recalibration by "

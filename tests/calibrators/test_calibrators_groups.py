@@ -440,7 +440,10 @@ def test_bad_input_is_named() -> None:
         (lambda: clone(model).set_params(penalty=-1.0).fit(z, y), "`penalty`"),
         (lambda: clone(model).set_params(grouping_share=1.0).fit(z, y), "`grouping_share`"),
         (lambda: clone(model).set_params(base="temperature").fit(z, y), "`base`"),
-        (lambda: model.fit(z, y, features=x).predict_proba(z), "`features`: must be given"),
+        (
+            lambda: model.fit(z, y, features=x).predict_proba(z),
+            "`features`: must be given: .*Pass those of these rows, or fit to rows without",
+        ),
         (lambda: model.fit(z, y).predict_proba(z, features=x), "`features`: must not be given"),
         (
             lambda: model.fit(z, y, features=x).predict_proba(z, features=x[:, :4]),

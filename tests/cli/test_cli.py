@@ -358,3 +358,19 @@ def test_lines_have_no_blanks_at_their_ends(file):
         text = run(*command, *(["--name", "a", "--name", "b"] if command[0] == "compare" else []))
         assert text.exit_code == 0, text.output
         assert not [line for line in text.output.splitlines() if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("outputs", ["mcs", "cal"])
+def test_the_printed_command_can_be_copied(outputs, tmp_path, monkeypatch):
+    """It stays on one line, also on a narrow terminal."""
+    monkeypatch.chdir(tmp_path)
+    world = pb.simulate.gaussian_posteriors(5000, 2)
+    chance = getattr(world, outputs)[:, 1]
+    rows = pd.DataFrame({"what happened": world.y, "predicted chance": chance})
+    rows.to_csv("NEW_ROWS.csv", index=False)
+    columns = ["--label", "what happened", "--probs", "predicted chance"]
+    audited = CliRunner().invoke(app, ["audit", "NEW_ROWS.csv", *columns], env={"COLUMNS": "60"})
+    (line,) = (line for line in audited.output.splitlines() if line.startswith("→"))
+    _, *arguments = shlex.split(line[line.index("probaudit") :].strip("`"))
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output

@@ -560,3 +560,12 @@ def test_a_gain_that_is_not_clear_is_no_advice(tmp_path, seed, words):
     result = run("calibrate", tmp_path / "few.csv", *outputs)
     assert result.exit_code == 0, result.output
     assert words in " ".join(result.output.split())
+
+
+def test_an_infinite_log_loss_is_printed_as_in_tables(tmp_path):
+    world = frame(0)
+    world.loc[0, ["p_ant", "p_bee", "p_cat"]] = [0.0, 1.0, 0.0]
+    world.loc[0, "label"] = "ant"
+    world.to_csv(tmp_path / "sure.csv", index=False)
+    done = run("calibrate", tmp_path / "sure.csv", "-o", tmp_path / "c.json")
+    assert "Cross-validated log loss ∞ before" in done.output

@@ -284,6 +284,7 @@ def test_words_of_a_clear_winner(found):
     )  # the decision tells that of 'cal'
     (text,) = texts(found, "accuracy_hides_it")
     assert text.startswith("'cal' ")
+    assert text.endswith("but better probabilities; the accuracy does not show this.")
     assert not rules(found) & {
         "infinite_log_score",
         "few_rows",

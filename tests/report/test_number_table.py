@@ -39,6 +39,16 @@ def test_a_narrow_console_has_all_numbers_beside_their_names(width):
     ]
 
 
+def test_rows_without_further_numbers_are_not_repeated():
+    found = table()
+    found.add_row("MCE", "0.3111", "0.2000 to 0.4000", "", "")
+    assert plain_text(found, 50).count("MCE") == 1
+    remarks = NumberTable("repair", "log loss", "remark")
+    remarks.add_row("temperature scaling", "0.4214", "")
+    assert plain_text(remarks, 24).count("temperature") == 1
+    assert "remark" not in plain_text(remarks, 24)
+
+
 def test_the_table_of_a_result():
     world = pb.simulate.gaussian_posteriors(500, 3)
     found = pb.calibration_test(world.y, world.mcs, resamples=20)

@@ -40,8 +40,8 @@ audit.to_html("your-report.html")
 # (:doc:`plot_1_proper_scores`). From 1% on it matters; 30% is a lot.
 #
 # **The reliability diagram** shows whether 70% means 70%. Orange is the original model: below the
-# diagonal it says too much, above too little. Blue is after recalibration, judged on rows that the
-# calibrator has not seen (:doc:`plot_2_calibration`).
+# diagonal it predicts too much, above too little. Blue is after recalibration, judged on rows that
+# the calibrator has not seen (:doc:`plot_2_calibration`).
 #
 # **The summary table.** *ECE* is the mean distance from the diagonal. Compare it with *if
 # calibrated*: a perfect model is not at 0 either (:doc:`plot_7_intervals`). *Log loss (base-rate
@@ -53,8 +53,8 @@ audit.to_html("your-report.html")
 # which recalibration removes; **hidden groups**; and the rest. Hidden groups are customers with the
 # same prediction and a different chance to leave. Here they are the contracts: the model does not
 # know them, so it is wrong for both kinds, and right between them (:doc:`plot_5_grouping`). No
-# recalibration of the number repairs that; the contract must be told to the model, or each kind of
-# contract needs a calibrator of its own (:doc:`/group-repairs`).
+# recalibration of the number repairs that; the model needs the contract as an input, or each kind
+# of contract a calibrator of its own (:doc:`/group-repairs`).
 #
 # **Decisions and costs.** Move the slider to the ratio of your costs. It shows hits, false alarms,
 # misses and costs (:doc:`/risk-and-decisions`).

@@ -81,6 +81,7 @@ NEAR = 0.03  # difference of shares, below which they have a decimal
 LEFT = 0.01  # significant difference after recalibration, from which the sentence mentions it
 # from this log loss on, relative to the base-rate forecast, probabilities are hardly better
 HARDLY_BETTER = 0.95
+NOT_BETTER = "nothing shows that the probabilities are better than the base-rate forecast"
 # What the sentence says already; if it advises to recalibrate, also that there is an error.
 SAID = (
     "against_class_frequencies",  # the headline or the sentence
@@ -342,8 +343,10 @@ def _hardly_better_words(case: Case, grade: Grade) -> str:
     after = normalised_after(case)
     if not after >= HARDLY_BETTER:
         return ""
+    start = "Even then," if grade == "recalibrate" and case.selected is not None else "But"
+    if after >= 1:
+        return f"{start} {NOT_BETTER}." if case.selected is not None else ""
     lower = Estimate(1 - after, low=1 - after.high, high=1 - after.low)
-    start = "Even then," if grade == "recalibrate" else "But"
     return (
         f"{start} the probabilities are hardly better than the base-rate forecast: the log loss is "
         f"{percent(lower)} lower ({between_shares(lower.low, lower.high)})."
@@ -363,7 +366,7 @@ def _ratio_words(after: Estimate) -> str:
 def _not_better(after: Estimate) -> list[str]:
     if math.isnan(after) or after.high < 1:
         return []
-    return ["So far, nothing shows that the probabilities are better than the base-rate forecast."]
+    return [f"So far, {NOT_BETTER}."]
 
 
 def _too_few_words(case: Case, needed: int | None) -> str:

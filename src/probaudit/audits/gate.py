@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 CHECK_SCHEMA = "probaudit.check/1"
 GROUPS = "groups."
 ENDS = (".low", ".high")  # of intervals
+OF_REPAIR = ("calibration_loss", "log_score.calibrated")
+REPAIR_WAY_OUT = (
+    "leave out `--no-repair`, and pass rows of two classes, at least five of one and two of the "
+    "other"
+)
 # Numbers that are never above 1, so that a bound above 1 always holds or always fails.
 SHARES = frozenset(
     name
@@ -99,6 +104,8 @@ class Threshold:
                 ("pass ", Argument("groups", "COLUMN")) if without else nearest(self.name, values)
             )
             rule = "there are no groups" if without else _known_names(values, self.name)
+            if self.name.startswith(OF_REPAIR):
+                rule, way_out = "requires a calibrator, and none was tried", (REPAIR_WAY_OUT,)
             raise InputError(self.side, rule, repr(self.name), way_out=way_out)
         return found
 
@@ -170,14 +177,19 @@ def check_as_dict(checked: Sequence[CheckedThreshold], audit: Audit) -> dict[str
 
 
 def proposed(name: str, values: Mapping[str, float]) -> str:
-    """Which numbers there are, for a name that is none of them: those with a similar name, or all.
+    """Which numbers there are, for a name that is none of them: those with a similar or a longer
+    name, or all.
 
     >>> proposed("ECE", {"ece": 0.1, "accuracy": 0.9}), proposed("x", {"ece": 0.1})
     ('did you mean ece?', 'the numbers are ece')
+    >>> proposed("auroc", {"aurc": 0.1, "confidence_auroc": 0.8, "confidence_auroc.low": 0.7})
+    'did you mean aurc or confidence_auroc?'
     """
-    if near := get_close_matches(name.lower(), values, 3, CLOSE):
-        return f"did you mean {' or '.join(near)}?"
-    return f"the numbers are {listed([one for one in values if not one.endswith(ENDS)])}"
+    plain, wanted = [one for one in values if not one.endswith(ENDS)], name.lower()
+    near = get_close_matches(wanted, plain, 3, CLOSE)
+    if wanted not in near:
+        near += [one for one in plain if wanted in one and one not in near]
+    return f"did you mean {' or '.join(near[:3])}?" if near else f"the numbers are {listed(plain)}"
 
 
 def _known_names(values: Mapping[str, float], wanted: str) -> str:

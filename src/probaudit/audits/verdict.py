@@ -112,7 +112,8 @@ def _advice_against_base_rate(case: Case) -> Advice:
     """Recalibration, if the log loss is then clearly lower than that of the base-rate forecast."""
     best = case.selected
     if best is not None and helps(best, case.material) and best.normalized.high < 1:
-        return (f"Recalibrate: {best.title} lowers it to {short_number(best.normalized)} times.",)
+        left = short_number(best.normalized)
+        return (f"Recalibrate: after {best.title}, it is {left} times as large.",)
     if case.compared:
         return ("Use a better model or more rows.",)
     return ("Try a calibrator. If none helps, use a better model or more rows.",)
@@ -304,7 +305,8 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
         "warning",
         f"If a review costs {whole_percent(review)} of an error, acting on these probabilities "
         f"costs {more} (95% interval {whole_percent(x.low - 1)} to {whole_percent(x.high - 1)}).",
-        clause=f"with reviews at {whole_percent(review)} of an error, they cost {more}",
+        clause=f"if a review costs {whole_percent(review)} of an error, acting on these "
+        f"probabilities costs {more}",
         advice=(
             "Until the probabilities are repaired, "
             + ("review every row." if reviews else "give every row the same answer."),
@@ -448,7 +450,7 @@ def hidden_groups(case: Case) -> Finding | None:
         "warning",
         f"{hidden}, with the same prediction but different outcomes, cost at least "
         f"{percent(share)} of the {score} ({span}).{_worst_region(budget)}",
-        clause="rows with the same prediction have different outcomes",
+        clause="hidden groups: same prediction, different outcomes",
         advice=(better, *until, "."),
         numbers=numbers,
     )

@@ -228,9 +228,9 @@ class GroupCalibration(Calibrator):
         source = "outputs" if features is None else "features"
         if learned and source != self.grouped_by_:
             rule = "must be given" if features is None else "must not be given"
-            raise InputError(
-                "features", f"{rule}: the groups were learned from the {self.grouped_by_}"
-            )
+            rule += f": the groups were learned from the {self.grouped_by_}"
+            needed = "pass those of these rows, or fit to rows without features"
+            raise InputError("features", rule, way_out=(needed,) if features is None else ())
         self.grouped_by_ = source
         if features is None:
             return sample.log_probs

@@ -104,7 +104,8 @@ def audit(
         console().print(
             render(audit, audit.title, commands)
             if full
-            else first_screen(audit, audit.title, commands, more if html is None else "")
+            else first_screen(audit, audit.title, commands, more if html is None else ""),
+            crop=False,
         )
         print_report_path(html)
 

@@ -13,7 +13,7 @@ from ..audits.finding import CALIBRATED_FILE, NEW_ROWS, Commands, JudgeCalibrate
 from ..data.predictions import Predictions
 from ..engines.row_source import RowSource
 from ..errors import InputError
-from ..text import percent
+from ..text import number, percent
 from .given_options import command_line, given, outputs_for_apply
 from .opened_rows import OpenedRows, open_rows, reading
 from .options import OUTPUTS, ROWS, FeatureColumns, File, Score
@@ -143,7 +143,7 @@ def _fitted(
 
 
 def _gain(score: str, before: float, after: float) -> str:
-    return f"{SCORES[score]} {before:.4f} before, {after:.4f} after"
+    return f"{SCORES[score]} {number(before)} before, {number(after)} after"
 
 
 def _check_columns(unfitted: Calibrator, method: str, **given: bool) -> None:

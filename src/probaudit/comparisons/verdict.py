@@ -235,8 +235,8 @@ def accuracy_hides_it(result: Comparison) -> Finding | None:
     sides = {clearly_better(gap) for gap in found.values()}
     words = "different" if len(sides) > 1 else "better" if True in sides else "worse"
     text = (
-        f"{model_names(list(found))} {same} {result.reference!r}, but {words} probabilities: "
-        "which accuracy does not show."
+        f"{model_names(list(found))} {same} {result.reference!r}, but {words} "
+        "probabilities; the accuracy does not show this."
     )
     numbers: dict[str, float] = {"models": len(found)}
     if len(found) == 1:

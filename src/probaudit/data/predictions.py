@@ -390,6 +390,7 @@ class Predictions:
                         "pass ",
                         Argument(self.name("classes")),
                         ", the class of each column in order",
+                        "; a single column is that of the second" if K == 2 else "",
                     ),
                 )
             return (False, True) if self.y.dtype.kind == "b" and K == 2 else tuple(range(K))

@@ -39,11 +39,13 @@ class NumberTable(Table):
         if len(parts) == 1:
             yield from super().__rich_console__(console, options)
             return
-        for part in parts:
-            yield from self._with([0, *part]).__rich_console__(console, options)
+        for place, part in enumerate(parts):
+            table = self._with([0, *part], leave_out_empty=place > 0)
+            if table.row_count:
+                yield from table.__rich_console__(console, options)
 
-    def _with(self, places: list[int]) -> Table:
-        """The table with some of its columns."""
+    def _with(self, places: list[int], *, leave_out_empty: bool) -> Table:
+        """The table with some of its columns; `leave_out_empty` rows, which have only a name."""
         found = Table(
             box=self.box,
             show_edge=False,
@@ -60,7 +62,8 @@ class NumberTable(Table):
                 overflow=column.overflow,
             )
         for row, cells in zip(self.rows, zip(*(c.cells for c in shown), strict=True), strict=True):
-            found.add_row(*cells, style=row.style, end_section=row.end_section)
+            if any(map(str, cells[1:])) or not leave_out_empty:
+                found.add_row(*cells, style=row.style, end_section=row.end_section)
         return found
 
 

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ..audits.dependence import rows_words
-from ..audits.finding import Finding, Spelling, as_call
+from ..audits.finding import Finding, Spelling, as_call, spelled
 from ..calibration.validation import NAMES, TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
 from ..text import MISSING, class_words, enumerated, number, p_value, percent
@@ -211,40 +210,43 @@ def summary_table(audit: Audit) -> Table:
     return table
 
 
-def most_important(audit: Audit, spell: Spelling) -> Text:
+def most_important(audit: Audit, spell: Spelling) -> list[Text]:
     """The two most important findings in short, and what to do first."""
-    text = Text()
+    found = []
     for level, clause in summary.clauses(audit):
         mark, style = MARKS[level]
-        text.append(f"{mark} ", style).append(f"{clause}\n")
-    if first := summary.command(audit, spell) or _first_advice(audit, spell):
-        text.append("→ ", "bold").append(first)
-    text.rstrip()
-    return text
+        found.append(Text.assemble((f"{mark} ", style), clause))
+    return found + _first_step(audit, spell)
 
 
-def _first_advice(audit: Audit, spell: Spelling) -> str:
-    """The first step; one with a command, if there is one."""
+def _first_step(audit: Audit, spell: Spelling) -> list[Text]:
+    """The command that fits the recommended calibrator, or else the first step; one with a command,
+    if there is one. A line that ends with a command is not wrapped, so that it can be copied."""
     steps = next_steps(audit)
     runs = [step for step in steps if not all(isinstance(part, str) for part in step.advice)]
-    return next((step.advice_text(spell) for step in runs or steps), "")
+    advice = next((step.advice for step in runs or steps), ())
+    fit = summary.command(audit, spell)
+    if not fit and not advice:
+        return []
+    line = Text.assemble(("→ ", "bold"), fit or spelled(advice, spell))
+    if fit or not isinstance(advice[-1], str):
+        line.no_wrap, line.overflow = True, "ignore"
+    return [line]
 
 
 def first_screen(
     audit: Audit, title: str = "", spell: Spelling = as_call, more: str = ""
 ) -> RenderableType:
     """The verdict, the summary and the next step; `more` says how to see the rest."""
-    steps = most_important(audit, spell)
     foot = filter(None, [summary.sample_words(audit), more])
-    steps.append("\n" if steps else "").append("\n".join(foot), "dim")
-    steps.rstrip()
-    return spaced(_verdict(audit, title), summary_table(audit), steps or None)
+    steps = [*most_important(audit, spell), *(Text(line, "dim") for line in foot)]
+    return spaced(_verdict(audit, title), summary_table(audit), Group(*steps) if steps else None)
 
 
 def spaced(first: RenderableType, *others: RenderableType | None) -> Group:
     """The parts that have content, with a blank line between them."""
     shown = [part for part in others if part is not None and getattr(part, "row_count", True)]
-    return Group(first, *(Padding(part, (1, 0, 0, 0)) for part in shown))
+    return Group(first, *(line for part in shown for line in ("", part)))
 
 
 def _verdict(audit: Audit, title: str) -> Text:
@@ -364,6 +366,6 @@ def as_text(audit: Audit, *, full: bool = False) -> str:
 def plain_text(content: RenderableType, width: int) -> str:
     """What a console of this width would show, without colours."""
     console = Console(file=io.StringIO(), width=width, no_color=True, legacy_windows=False)
-    console.print(content)
+    console.print(content, crop=False)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in lines)
