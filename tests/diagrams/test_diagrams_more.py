@@ -881,6 +881,32 @@ def test_two_curves_have_intervals_and_three_have_none(binary):
             assert sum(isinstance(mark, Band) for mark in panel.marks) == bands
 
 
+def test_lines_are_not_drawn_across_bins_that_are_left_out():
+    rng = np.random.default_rng(0)
+    p = np.r_[rng.uniform(0.0, 0.2, 500), rng.uniform(0.8, 1.0, 500)]
+    rows = pb.Predictions((rng.random(1000) < p).astype(int), p)
+    (grid,) = diagram_grids(rows, pb.Binary())
+    drawn = BeforeAfter.of_grids(grid, None, event="class 1").picture()
+    lines = [mark for mark in drawn.panels[0].marks if isinstance(mark, Line)]
+    assert [(line.x < 0.5).all() or (line.x > 0.5).all() for line in lines] == [True, True]
+
+
+def test_single_bins_are_not_judged_if_all_together_are_fine():
+    """One of 15 bins is outside its range in most calibrated samples."""
+    rng = np.random.default_rng(3)
+    shown = []
+    for _ in range(20):
+        p = rng.random(600)
+        found = diagrams.reliability_diagram((rng.random(600) < p).astype(int), p, resamples=99)
+        outside = (found.observed < found.chance_low) | (found.observed > found.chance_high)
+        if found.p_value >= 0.05:
+            assert not any(found.verdict)
+            shown.append(bool((outside & ~found.thin).any()))
+    assert any(shown)
+    off = diagrams.reliability_diagram((rng.random(600) < 0.6 * p).astype(int), p, resamples=99)
+    assert (off.verdict == "high").sum() > 3
+
+
 @pytest.mark.parametrize(("n", "named"), [(1000, True), (12, False)])
 def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
     p, y = np.full(n, 0.55), np.arange(n) % 3 == 0

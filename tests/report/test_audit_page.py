@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from probaudit.report.page import (
     Columns,
     Figure,
     FindingList,
+    LossBars,
     Page,
     Section,
     StepList,
@@ -162,14 +164,78 @@ def test_marks_of_groups_and_classes_say_what_the_tables_say():
     p[:, 0] -= moved
     p[:, 1] += moved
     page = audit_page(pb.audit(y, p, columns={"site": site}, repair=None))
-    for name, part, title in (("class-rates", "classes", "class "), ("group-rates", "groups", "")):
-        figure = figures(page)[name]
-        said = {title + row[0].removeprefix(title): row[-1] for row in table(page, part).rows}
-        assert set(said) == set(figure.variants[()].names)
-        assert misjudged_in(figure) == {
-            key for key, verdict in said.items() if verdict != "no clear error"
-        }
-        assert 0 < len(misjudged_in(figure)) < len(said)
+    figure = figures(page)["group-rates"]
+    said = {row[0]: row[-1] for row in table(page, "groups").rows}
+    assert set(said) == set(figure.variants[()].names)
+    assert misjudged_in(figure) == {
+        key for key, verdict in said.items() if verdict != "no clear error"
+    }
+    assert 0 < len(misjudged_in(figure)) < len(said)
+    # the dot plot of classes judges what it draws: how often a predicted class is right
+    top, figure = p.argmax(axis=1), figures(page)["class-rates"]
+    residual, spread = (y == top) - p.max(axis=1), np.sqrt(p.max(axis=1) * (1 - p.max(axis=1)))
+    z = {
+        f"class {k}": abs(residual[top == k].sum()) / np.sqrt((spread[top == k] ** 2).sum())
+        for k in range(K)
+    }
+    assert set(z) == set(figure.variants[()].names)
+    assert {key for key, value in z.items() if value > 4} <= misjudged_in(figure)
+    assert misjudged_in(figure) <= {key for key, value in z.items() if value > 2.5}
+    assert 0 < len(misjudged_in(figure)) < K
+
+
+def test_a_class_that_is_right_as_often_as_predicted_is_not_marked():
+    """Alarms of calibrated models among 100 classes, and of none among overconfident ones."""
+    rng = np.random.default_rng(0)
+    n, K = 5000, 100
+    p = np.exp(rng.normal(0, 3, (n, K)))
+    p /= p.sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    fine = figures(audit_page(pb.audit(y, p, repair=False)))["class-rates"]
+    assert not misjudged_in(fine)
+    sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
+    off = figures(audit_page(pb.audit(y, sharp, repair=False)))["class-rates"]
+    assert len(misjudged_in(off)) > 10
+
+
+def test_an_infinite_loss_has_bars_and_a_chart_of_losses():
+    """No share of an infinite loss can be removed, so the chart shows losses after repair."""
+    rng = np.random.default_rng(0)
+    sure = np.round(rng.beta(5, 2, 2000), 1)
+    rows = pb.Predictions.from_confidence(sure, rng.random(2000) < 0.8 * sure)
+    audit = pb.audit(rows, repair="compare")
+    count = int(((sure == 1) & (rows.y == 0)).sum() + ((sure == 0) & (rows.y == 1)).sum())
+    assert f"the model was certain and wrong in {count} rows" in audit.headline
+    page = audit_page(audit)
+    drawn = figures(page)["repair-gains"].variants[()]
+    assert drawn.what == "log loss / base rate"
+    losses = {one.title: float(one.normalized) for one in audit.repairs if not one.control}
+    for name, value in zip(drawn.names, drawn.values, strict=True):
+        assert float(value) == losses[name] < math.inf
+    assert set(drawn.left_out) == {name for name, loss in losses.items() if loss == math.inf}
+    assert "original (uncalibrated)" in drawn.left_out
+    assert "gain" not in table(page, "repairs").headers
+    (bars,) = (block for block in blocks(section(page, "summary")) if isinstance(block, LossBars))
+    original, after = bars.bars
+    assert original.broken
+    assert not after.broken
+    steps = " ".join(
+        step.advice_text(audit.spelling)
+        for block in section(page, "next").blocks
+        for step in block.steps
+    )
+    assert "calibrate" not in steps or "--method" not in steps
+
+
+def test_the_page_leads_with_the_findings_of_the_terminal():
+    rng = np.random.default_rng(0)
+    p, site = rng.uniform(0.1, 0.9, 4000), rng.integers(0, 2, 4000)
+    y = (rng.random(4000) < np.where(site == 1, 0.6 * p, p)).astype(int)
+    audit = pb.audit(y, p, columns={"site": site})
+    (point,) = audit_page(audit).points
+    assert point[1].startswith("The worst group is site = 1: risk too high")
+    assert point[1] in " ".join(str(audit).split())
+    assert point[1] in as_html(audit_page(audit))
 
 
 def test_few_rows_have_few_bins_by_default(world):

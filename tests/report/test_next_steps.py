@@ -129,6 +129,62 @@ def test_commands_run_as_written(
     run(spell(CheckNewRows(9.5)))
 
 
+def test_commands_for_confidences_run_as_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("rows.csv", "NEW_ROWS.csv"):
+        sure = rng.uniform(0.3, 0.99, 1500)
+        right = np.where(rng.random(1500) < 0.7 * sure, "yes", "no")
+        pd.DataFrame({"sure": sure, "right": right}).to_csv(name, index=False)
+    result = CliRunner().invoke(
+        app, ["audit", "rows.csv", "--confidence", "sure", "--correct", "right"]
+    )
+    assert "probaudit calibrate rows.csv --confidence sure --correct right" in result.output
+    spell = Commands(
+        "rows.csv", ("--confidence", "sure", "--correct", "right"), ("--probs", "sure")
+    )
+    audit = pb.audit(pb.read("rows.csv", confidence="sure", correct="right"))
+    assert audit.decision.action is not None
+    run(spell(audit.decision.action))
+    run(spell(ApplyCalibrator()))
+    judging = next_steps(audit)[1].advice[1]
+    assert judging == JudgeCalibrated(pairs=True)
+    run(spell(judging))
+    assert (
+        pb.audit(pb.read("calibrated.parquet", confidence="p_True", correct="right"))["ece"] < 0.05
+    )
+    names = {"pb": pb, "rows": pb.read("rows.csv", confidence="sure", correct="right")}
+    new = pd.read_csv("NEW_ROWS.csv")
+    names |= {"new_proba": new["sure"].to_numpy(), "new_correct": new["right"].to_numpy() == "yes"}
+    calls = Calls.of(("rows",), {})
+    exec(calls(audit.decision.action), names)
+    assert eval(calls(judging), names)["ece"] < 0.05
+
+
+def test_useless_probabilities_are_not_recalibrated():
+    rng = np.random.default_rng(1)
+    y, p = (rng.random(4000) < 0.2).astype(int), rng.uniform(0.05, 0.95, 4000)
+    audit = pb.audit(y, p, repair="compare")
+    assert audit.grade == "do_not_use"
+    assert not any("calibrat" in finding.advice_text(Commands()) for finding in audit.findings)
+    ratio = float(audit["log_score.normalized"])
+    (reason,) = (step.text for step in next_steps(audit) if "Until then" in str(step.advice))
+    assert reason == f"The log loss of this base-rate forecast is {1 - 1 / ratio:.1%} lower."
+
+
+def test_what_is_left_by_group_and_without_columns():
+    """Recalibration that ignores groups leaves two of them off in opposite directions."""
+    rng = np.random.default_rng(0)
+    p, site = rng.uniform(0.1, 0.9, 6000), np.arange(6000) % 2
+    y = (rng.random(6000) < np.where(site == 1, 0.7 * p, p**0.6)).astype(int)
+    audit = pb.audit(y, p, columns={"site": site}, repair="compare", regions=["site"])
+    assert audit.decision.action.needs == "the column 'site'"
+    assert "Without the column 'site', " in next_steps(audit)[0].text
+    plain = pb.audit(y, np.clip(1.4 * p, 0.02, 0.98), columns={"site": site}, regions=["site"])
+    (worst,) = (one for one in plain.findings if one.rule == "miscalibrated_group")
+    assert "After bias-corrected temperature, 2 groups are still off: site = " in worst.text
+
+
 def test_calls_run_as_written():
     y_true, y_proba = overconfident()
     spell = Calls()

@@ -147,14 +147,15 @@ class Budget(ShownAsTable):
     def misjudged(self, most: int) -> list[Region]:
         """The groups that the model misjudges after recalibration, the largest losses first.
 
-        Two classes mirror each other, so only regions of the second are listed. Bins that were not
-        split are left out: their error is miscalibration.
+        Two classes mirror each other, so only regions of the second are listed, and not called
+        that. Bins that were not split are left out: their error is miscalibration.
         """
         table, classes = self.found.regions, list(self.found.lower_bound.per_class)
         mirrored = classes[:1] if len(classes) == 2 else []
         regions = (table[int(place)] for place in np.flatnonzero(table.verdict != ""))
         wrong = (region for region in regions if region.split and region.of_class not in mirrored)
-        return list(islice(wrong, most))
+        name = f"class {classes[1]}: " if mirrored else ""
+        return [replace(one, rule=one.rule.removeprefix(name)) for one in islice(wrong, most)]
 
     def score_words(self, *, pairs: bool = False) -> str:
         """The score in words: that of the whole forecast, or of the lens's event."""
