@@ -124,7 +124,7 @@ def test_tables_show_the_numbers_of_the_audit(found):
     assert [row[0] for row in repairs.rows] == [repair.title for repair in ordered]
     (marked,) = repairs.marked
     assert ordered[marked].recommended
-    assert "difference from the best may be chance" in repairs.caption
+    assert "not clearly worse than the best by more than 0.05%" in repairs.caption
     summary = {row[0]: row for row in table(page, "summary").rows}
     best = found.recommended
     assert summary["observed (right)"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))

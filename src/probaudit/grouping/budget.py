@@ -155,7 +155,7 @@ class Budget(ShownAsTable):
         regions = (table[int(place)] for place in np.flatnonzero(table.verdict != ""))
         wrong = (region for region in regions if region.split and region.of_class not in mirrored)
         name = f"class {classes[1]}: " if mirrored else ""
-        return [replace(one, rule=one.rule.removeprefix(name)) for one in islice(wrong, most)]
+        return [one._replace(rule=one.rule.removeprefix(name)) for one in islice(wrong, most)]
 
     def score_words(self, *, pairs: bool = False) -> str:
         """The score in words: that of the whole forecast, or of the lens's event."""
