@@ -161,6 +161,28 @@ def test_commands_for_confidences_run_as_written(tmp_path, monkeypatch):
     assert eval(calls(judging), names)["ece"] < 0.08
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_comparison_prints_commands_that_run(files, tmp_path, monkeypatch):
+    """One file for each model, or one with a set of columns for each."""
+    monkeypatch.chdir(tmp_path)
+    y, p = overconfident()
+    best, worse = {"a_0": 1 - p, "a_1": p}, {"b_0": p * 0 + 0.6, "b_1": p * 0 + 0.4}
+    frames = [{"y": y} | best | worse] if files == 1 else [{"y": y} | best, {"y": y} | worse]
+    names = ["all.csv"] if files == 1 else ["a.csv", "b.csv"]
+    for name, frame in zip(names, frames, strict=True):
+        pd.DataFrame(frame).to_csv(name, index=False)
+    patterns = ["--probs", "a_*", "--probs", "b_*"]
+    page = ["--html", "page.html"]
+    shown = CliRunner().invoke(app, ["compare", *names, "--label", "y", *patterns, *page])
+    assert shown.exit_code == 0, shown.output
+    line = next(line for line in shown.output.splitlines() if line.startswith("→ "))
+    assert line == f"→ probaudit calibrate {names[0]} --label y --probs 'a_*' -o calibrator.json"
+    run(line.removeprefix("→ "))
+    apply = "probaudit apply calibrator.json NEW_ROWS.csv --probs 'a_*' -o calibrated.parquet"
+    assert " ".join(apply.split()[:4]) in Path("page.html").read_text()
+    run(apply.replace("NEW_ROWS.csv", names[0]))
+
+
 def test_useless_probabilities_are_not_recalibrated():
     rng = np.random.default_rng(1)
     y, p = (rng.random(4000) < 0.2).astype(int), rng.uniform(0.05, 0.95, 4000)
