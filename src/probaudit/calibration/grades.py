@@ -126,6 +126,7 @@ def grade_table(
         raise InputError("grades", "give either the grade of each row or a master scale")
     rows = rows_of(y_true, y_proba, **options)
     instead = "`validation_table` with the grades as groups"
+    rows.check_index("grades", grades)
     check_equal_weights(rows, "a test of grades", instead)
     if rows.cluster_numbers is not None:
         way_out = (f"use {instead}",)
