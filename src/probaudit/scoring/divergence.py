@@ -99,6 +99,7 @@ def score_divergence(
 def _unlabelled(values: Any, name: str, **options: Any) -> Predictions:
     """Probabilities without labels, with the checks of `Predictions`."""
     array = as_array(values, name)
+    array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if array.ndim not in (1, 2):
         raise InputError(
             name, "must have shape [n, K], or [n] for two classes", f"shape {array.shape}"
