@@ -176,6 +176,13 @@ def test_a_missing_package_is_named(file, monkeypatch):
     assert "error: this needs rich: pip install rich" in result.stderr
 
 
+def test_a_missing_extra_is_named(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    result = run("audit", file, "--no-repair", "--engine", "dask")
+    assert result.exit_code == 2
+    assert "Run `pip install 'probaudit[dask]'`." in " ".join(result.stderr.split())
+
+
 def test_the_command_line_without_typer():
     code = "import sys; sys.modules['typer'] = None; from probaudit.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
