@@ -22,7 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SCRIPT = "src/probaudit/report/page/vega.js"
 COMPILED = "src/probaudit/kernels/compiled"
-PLATFORM = os.environ.get("PROBAUDIT_PLATFORM_WHEEL", "0") != "0"
+PLATFORM = os.environ.get("PROBAUDIT_PLATFORM_WHEEL", "") not in ("", "0")
 COMPILE = "from probaudit.kernels.signatures import compile_listed; compile_listed()"
 
 

@@ -124,6 +124,10 @@ MISTAKES = {
         "`--max`: must name one of accuracy, {...} (found: 'smoth_ece'). The nearest name is "
         "'smooth_ece'.",
     ),
+    "threshold by its usual name": (
+        "check preds.csv --max log_loss=0.5",
+        "`--max`: must name one of accuracy, {...} (found: 'log_loss'). Use log_score.",
+    ),
     "threshold of groups without groups": (
         "check preds.csv --max 'groups.*.gap=5%'",
         "`--max`: there are no groups (found: 'groups.*.gap'). Pass `--groups COLUMN`.",
@@ -154,6 +158,10 @@ USAGE = {
     "pattern that the shell expanded": (
         "audit preds.csv dog.csv",
         "unexpected extra argument(s) (dog.csv). Quote a pattern, such as 'day-*.csv'.",
+    ),
+    "option without its value": (
+        "audit preds.csv --logits --probs p_ant",
+        "Invalid value for --logits: needs a value (found: the next option, --probs).",
     ),
     "misspelled option": ("audit preds.csv --lable y", "No such option: --lable"),
     "misspelled command": ("adit preds.csv", "No such command 'adit'. Did you mean 'audit'?"),

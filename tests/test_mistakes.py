@@ -63,6 +63,16 @@ KEYWORDS = {
         "module 'probaudit' has no attribute 'TemperatureScaling'",
         "Use `calibrators.TemperatureScaling`.",
     ),
+    "a calibrator in short": Mistake(
+        lambda: calibrators.Platt(),
+        "module 'probaudit.calibrators' has no attribute 'Platt'",
+        "Use `PlattScaling`.",
+    ),
+    "too many arguments": Mistake(
+        lambda: pb.resampled_t_test(P, 0.5, 20),
+        "without a name (found: 3 arguments)",
+        "It takes no others.",
+    ),
     "a misspelled name": Mistake(
         lambda: pb.calibraton_error(Y, P),
         "has no attribute 'calibraton_error'",
@@ -307,6 +317,21 @@ ROWS = {
         "`y`: must hold classes (found: Unknown label type: continuous)",
         "Outputs come first: `fit(P, y)`.",
     ),
+    "swapped in fit, three classes": Mistake(
+        lambda: calibrators.PlattScaling().fit(Y3, P3),
+        f"`y`: must be one label per row (found: has shape ({N}, 3))",
+        "check that labels and outputs are not swapped",
+    ),
+    "one-hot in fit": Mistake(
+        lambda: calibrators.PlattScaling().fit(P3, np.eye(3)[Y3]),
+        f"`y`: must be one label per row (found: has shape ({N}, 3))",
+        "For one-hot labels, pass `y.argmax(axis=1)`.",
+    ),
+    "splits in place of a ratio": Mistake(
+        lambda: pb.resampled_t_test(P, P),
+        "`test_to_train`: must be a positive, finite number (found: ndarray)",
+        "Divide the number of test rows by that of training rows.",
+    ),
     "rows with labels in a calibrator": Mistake(
         lambda: calibrators.PlattScaling().fit(P, Y).predict_proba(pb.Predictions(Y, P)),
         "`P`: must be outputs without labels (found: Predictions)",
@@ -406,6 +431,11 @@ ROWS = {
         lambda: pb.audit(Y, P, repair=False)["ECE"],
         "an audit has no number 'ECE'",
         "did you mean ece?",
+    ),
+    "a usual name that an audit lacks": Mistake(
+        lambda: pb.audit(Y, P, repair=False)["log_loss"],
+        "an audit has no number 'log_loss'",
+        "use log_score",
     ),
 }
 

@@ -37,7 +37,9 @@ def test_numbers_have_their_intervals(found):
 def test_unknown_names_propose_others(found):
     with pytest.raises(KeyError, match=r"no number 'ECE'; did you mean ece\?"):
         found["ECE"]
-    with pytest.raises(KeyError, match=r"did you mean aurc or auc or confidence_auroc\?"):
+    with pytest.raises(KeyError, match=r"did you mean coverage_at_risk_5\?"):
+        found["coverage"]
+    with pytest.raises(KeyError, match=r"no number 'auroc'; use auc"):
         found["auroc"]
     with pytest.raises(KeyError, match=r"the numbers are accuracy, log_score"):
         found["xyz"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -88,7 +89,16 @@ def test_standard_input_that_is_refused(arguments, words):
 
 
 def test_standard_input_that_is_not_text_names_its_format():
-    for content, form in ((gzip.compress(CSV.encode()), "csv.gz"), (FRAME.to_parquet(), "parquet")):
+    archive, array = io.BytesIO(), io.BytesIO()
+    np.savez(archive, label=[0, 1], p=[0.1, 0.9])
+    np.save(array, [0.1, 0.9])
+    for content, form in (
+        (gzip.compress(CSV.encode()), "csv.gz"),
+        (FRAME.to_parquet(), "parquet"),
+        ('\n{"label": 1, "p_1": 0.9}', "jsonl"),
+        (archive.getvalue(), "npz"),
+        (array.getvalue(), "npy"),
+    ):
         result = run("audit", "-", stdin=content)
         assert result.exit_code == 2
         assert f"Pass `--format {form}`." in " ".join(result.output.split())
@@ -166,6 +176,13 @@ def test_a_missing_package_is_named(file, monkeypatch):
     assert "error: this needs rich: pip install rich" in result.stderr
 
 
+def test_a_missing_extra_is_named(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    result = run("audit", file, "--no-repair", "--engine", "dask")
+    assert result.exit_code == 2
+    assert "Run `pip install 'probaudit[dask]'`." in " ".join(result.stderr.split())
+
+
 def test_the_command_line_without_typer():
     code = "import sys; sys.modules['typer'] = None; from probaudit.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -178,6 +195,25 @@ def test_a_closed_pipe_is_no_failed_check(file):
     script = f"set -o pipefail; {words} | {sys.executable} -c '{code}'; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 141, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--json - > /dev/full", "error: output could not be written: No space left on device\n"),
+        ("> /dev/full", "error: output could not be written: No space left on device\n"),
+        ("--html /dev/full", "error: `--html`: could not be written (found: /dev/full: "),
+        ("--json /dev/full", "error: `--json`: could not be written (found: /dev/full: "),
+        ("--json - >&-", ""),
+    ],
+)
+def test_a_full_disk_is_no_internal_error(file, options, words):
+    script = f"{sys.executable} -m probaudit check {file} --max ece=1 --no-repair {options}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode == (2 if words else 0), done.stderr
+    assert done.stderr.startswith(words)
     assert "Traceback" not in done.stderr
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import probaudit as pb
-from probaudit import InputError, calibrators
+from probaudit import InputError, calibrators, diagrams
 
 N = 40
 FRAME = pd.DataFrame(
@@ -20,6 +21,11 @@ FRAME = pd.DataFrame(
     index=[f"row {i}" for i in range(N)],
 )
 OTHER = FRAME.iloc[::-1]
+BY_GROUP = calibrators.PerGroup().fit(FRAME.p, FRAME.y, groups=FRAME.group)
+BY_FEATURE = calibrators.GroupCalibration().fit(FRAME.p, FRAME.y, features=FRAME[["w"]])
+BOOSTED = calibrators.MultiCalibration(rounds=1).fit(FRAME.p, FRAME.y, features=FRAME[["w"]])
+MODEL = LogisticRegression().fit(FRAME[["w"]], FRAME.y)
+LABELS = pd.DataFrame({"a": FRAME.y, "b": 1 - FRAME.y})
 
 REFUSED = {
     "outputs": lambda: pb.log_score(FRAME.y, OTHER.p),
@@ -41,6 +47,43 @@ REFUSED = {
     "a comparison": lambda: pb.compare({"a": FRAME.p, "b": OTHER.p}, FRAME.y),
     "a fit": lambda: calibrators.PlattScaling().fit(FRAME.p, OTHER.y),
     "weights of a fit": lambda: calibrators.PlattScaling().fit(FRAME.p, FRAME.y, OTHER.w),
+    "groups of a fit": lambda: calibrators.PerGroup().fit(FRAME.p, FRAME.y, groups=OTHER.group),
+    "groups of new rows": lambda: BY_GROUP.predict_proba(FRAME.p, groups=OTHER.group),
+    "groups of a loss": lambda: pb.calibration_loss(
+        FRAME.y, FRAME.p, calibrator=calibrators.PerGroup(), groups=OTHER.group
+    ),
+    "features of a fit": lambda: calibrators.GroupCalibration().fit(
+        FRAME.p, FRAME.y, features=OTHER[["w"]]
+    ),
+    "rows that learn groups": lambda: calibrators.GroupCalibration().fit(
+        FRAME.p, FRAME.y, features=FRAME[["w"]], grouping_rows=OTHER.y == 1
+    ),
+    "features of new rows": lambda: BY_FEATURE.predict_proba(FRAME.p, OTHER[["w"]]),
+    "features of boosting": lambda: calibrators.MultiCalibration(rounds=1).fit(
+        FRAME.p, FRAME.y, features=OTHER[["w"]]
+    ),
+    "clusters of boosting": lambda: calibrators.MultiCalibration(rounds=1).fit(
+        FRAME.p, FRAME.y, groups=FRAME.group, clusters=OTHER.group
+    ),
+    "features after boosting": lambda: BOOSTED.predict_proba(FRAME.p, OTHER[["w"]]),
+    "a model": lambda: calibrators.CalibratedModel(LogisticRegression()).fit(FRAME[["w"]], OTHER.y),
+    "clusters of a model": lambda: calibrators.CalibratedModel(LogisticRegression()).fit(
+        FRAME[["w"]], FRAME.y, clusters=OTHER.group
+    ),
+    "a scorer": lambda: pb.as_scorer(pb.log_score)(MODEL, FRAME[["w"]], OTHER.y),
+    "a display": lambda: diagrams.ReliabilityDisplay.from_estimator(MODEL, FRAME[["w"]], OTHER.y),
+    "groups of a diagram": lambda: diagrams.group_errors_diagram(FRAME.y, FRAME.p, by=OTHER.group),
+    "a composition": lambda: diagrams.partition_composition_diagram(FRAME.y, FRAME.p, OTHER.group),
+    "features of a composition": lambda: diagrams.partition_composition_diagram(
+        FRAME.y, FRAME.p, BY_FEATURE, features=OTHER[["w"]]
+    ),
+    "several labels": lambda: pb.multilabel_table(LABELS, LABELS.iloc[::-1]),
+    "weights of several labels": lambda: pb.multilabel_table(
+        LABELS, LABELS * 0.8, sample_weight=OTHER.w
+    ),
+    "a reference": lambda: pb.score_divergence(FRAME.p, OTHER.p),
+    "decisions": lambda: pb.decision_cost(FRAME.y, OTHER.y, [[0, 1], [5, 0]]),
+    "grades": lambda: pb.grade_table(FRAME.y, FRAME.p, OTHER.group),
     "a state": lambda: pb.statistics(classes=2).update(FRAME.y, OTHER.p),
 }
 

@@ -104,8 +104,10 @@ def test_arrays_in_files_of_their_own(tmp_path):
     assert read.sample_weight.tolist() == list(range(300))
     both = pb.read([probs, labels], label="y", probs="probs")  # each is a column of that name
     assert np.array_equal(both.y, WORLD.y)
-    logits = pb.read(probs, label=str(labels), logits="probs")
-    assert logits.kind == "logits"
+    for name in ("probs", "probs.npy", str(probs)):
+        logits = pb.read(probs, label=str(labels), logits=name)
+        assert logits.kind == "logits"
+        assert np.array_equal(logits.probs, np.load(probs))
     with pytest.raises(pb.InputError, match=r"a \.npy file of its own.*`label='labels\.npy'`"):
         pb.read(probs)
     with pytest.raises(pb.InputError, match=r"an \.npy file must be read whole, in memory"):

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from probaudit.kernels import llvm_sixteen, llvm_vectors, numba_private, plain_vectors
-from probaudit.kernels.compiling import inline, kernel
+from probaudit.kernels.compiling import _Notice, inline, kernel
 from probaudit.kernels.plain_cache import PlainlyCached
 
-PLAIN = os.environ.get("PROBAUDIT_PLAIN_NUMBA", "0") != "0"
+PLAIN = os.environ.get("PROBAUDIT_PLAIN_NUMBA", "") not in ("", "0")
 
 
 @pytest.mark.skipif(PLAIN, reason="PROBAUDIT_PLAIN_NUMBA is set")
@@ -31,6 +31,17 @@ def test_a_missing_part_is_named(monkeypatch):
     assert "prefetch takes ['array', 'i'], not ['array', 'index']" in numba_private.BROKEN["cache"]
     assert not numba_private.works("cache")
     assert numba_private.works("llvm")
+
+
+@pytest.mark.parametrize(("value", "is_set"), [("", False), ("0", False), ("1", True)])
+def test_an_empty_variable_is_not_set(monkeypatch, value, is_set):
+    monkeypatch.setattr(numba_private, "BROKEN", {})
+    monkeypatch.setenv("PROBAUDIT_PLAIN_NUMBA", value)
+    with numba_private._part(numba_private.CACHE):
+        pass
+    assert bool(numba_private.BROKEN) == is_set
+    monkeypatch.setenv("PROBAUDIT_QUIET", value)
+    assert _Notice()._printed == is_set
 
 
 def ways(name):

@@ -43,6 +43,12 @@ def test_the_expected_score_is_divergence_and_entropy():
     assert float(pb.score_divergence(S, S)) == pytest.approx(0, abs=1e-15)
 
 
+def test_one_column_is_that_of_the_second_of_two_classes():
+    s, q = S[:, 0], Q[:, 0]
+    assert pb.score_divergence(s[:, None], q[:, None]) == pb.score_divergence(s, q)
+    assert pb.population_stability(s[:, None], q[:, None]) == pb.population_stability(s, q)
+
+
 def test_normalised_by_the_base_rates_of_the_reference():
     prior = S.mean(axis=0)
     found = pb.score_divergence(S, Q, normalize=True)

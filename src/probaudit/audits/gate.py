@@ -36,6 +36,24 @@ SHARES = frozenset(
     for name in line.split()
 )
 CLOSE = 0.7  # similarity from which a name counts as misspelt
+# Names that other packages and papers give to numbers of an audit.
+ELSEWHERE = {
+    "log_loss logloss nll cross_entropy negative_log_likelihood": "log_score",
+    "log_score.normalised log_loss.normalized": "log_score.normalized",
+    "brier_loss brier_score_loss": "brier_score",
+    "auroc roc_auc roc_auc_score c_statistic": "auc",
+    "auprc pr_auc average_precision_score": "average_precision",
+    "acc accuracy_score": "accuracy",
+    "expected_calibration_error": "ece",
+    "adaptive_ece ece.equal_mass equal_mass_ece": "ace",
+    "smece smoothece smooth_calibration_error": "smooth_ece",
+    "kernel_error kce": "kernel_calibration_error",
+    "sce static_calibration_error classwise": "classwise_ece",
+    "calibration_slope": "slope",
+    "calibration_intercept": "intercept",
+    "calibration_in_the_large citl": "in_the_large",
+    "o_e oe o/e": "observed_expected",
+}
 
 
 @dataclass(frozen=True)
@@ -100,9 +118,10 @@ class Threshold:
         found = [name for name in values if fnmatchcase(name, self.name)]
         if not found:
             without = self.name.startswith(GROUPS) and not any(n.startswith(GROUPS) for n in values)
-            way_out: WayOut = (
-                ("pass ", Argument("groups", "COLUMN")) if without else nearest(self.name, values)
-            )
+            own = usual(self.name, values)
+            way_out: WayOut = (f"use {own}",) if own else nearest(self.name, values)
+            if without:
+                way_out = ("pass ", Argument("groups", "COLUMN"))
             rule = "there are no groups" if without else _known_names(values, self.name)
             if self.name.startswith(OF_REPAIR):
                 rule, way_out = "requires a calibrator, and none was tried", (REPAIR_WAY_OUT,)
@@ -176,6 +195,16 @@ def check_as_dict(checked: Sequence[CheckedThreshold], audit: Audit) -> dict[str
     }
 
 
+def usual(name: str, values: Mapping[str, float]) -> str | None:
+    """The number that other packages and papers call so, if there is one.
+
+    >>> usual("AUROC", {"auc": 0.8}), usual("auroc", {"ece": 0.1})
+    ('auc', None)
+    """
+    own = next((own for words, own in ELSEWHERE.items() if name.lower() in words.split()), None)
+    return own if own in values else None
+
+
 def proposed(name: str, values: Mapping[str, float]) -> str:
     """Which numbers there are, for a name that is none of them: those with a similar or a longer
     name, or all.
@@ -185,6 +214,8 @@ def proposed(name: str, values: Mapping[str, float]) -> str:
     >>> proposed("auroc", {"aurc": 0.1, "confidence_auroc": 0.8, "confidence_auroc.low": 0.7})
     'did you mean aurc or confidence_auroc?'
     """
+    if own := usual(name, values):
+        return f"use {own}"
     plain, wanted = [one for one in values if not one.endswith(ENDS)], name.lower()
     near = get_close_matches(wanted, plain, 3, CLOSE)
     if wanted not in near:

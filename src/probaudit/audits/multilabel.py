@@ -26,6 +26,7 @@ from ..calibration.validation import frame_of, with_interval
 from ..data.arrays import as_array, as_numbers, column_names
 from ..data.inputs import RowOptions, takes_row_options
 from ..data.predictions import Predictions, numbered
+from ..data.row_index import common_index
 from ..data.work import Progress, default_threads
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -163,6 +164,8 @@ def multilabel_table(
     >>> float(table.macro.auc), table.micro.rows, len(table)
     (1.0, 8, 2)
     """
+    beside = {name: options.get(name) for name in ("sample_weight", "clusters")}
+    common_index({"y_true": y_true, "y_proba": y_proba} | beside)
     y, p = _matrix(y_true, "y_true"), as_numbers(y_proba, "y_proba")
     if p.shape != y.shape:
         rule = f"must have the shape of `y_true`, {y.shape}"

@@ -126,6 +126,7 @@ def grade_table(
         raise InputError("grades", "give either the grade of each row or a master scale")
     rows = rows_of(y_true, y_proba, **options)
     instead = "`validation_table` with the grades as groups"
+    rows.check_index("grades", grades)
     check_equal_weights(rows, "a test of grades", instead)
     if rows.cluster_numbers is not None:
         way_out = (f"use {instead}",)
@@ -237,6 +238,7 @@ def population_stability(expected: Any, actual: Any, *, bins: Any = None) -> Est
 
 def _column(values: Any, argument: str) -> np.ndarray:
     column = as_array(values, argument)
+    column = column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
     if column.ndim != 1 or not len(column):
         raise InputError(argument, "must be one column with rows", f"has shape {column.shape}")
     if column.dtype.kind == "f" and not np.isfinite(column).all():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from ..data.keywords import absent
 from .registry import CLASSES
 
 MODULES = CLASSES | {
@@ -30,7 +31,7 @@ __all__ = sorted(MODULES)
 
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        absent(__name__, MODULES, [])(name)
     return getattr(import_module(f".{MODULES[name]}", __name__), name)
 
 

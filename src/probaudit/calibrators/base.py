@@ -18,9 +18,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..choices.checked import wrong_choice
-from ..data.arrays import as_numbers
+from ..data.arrays import as_array, as_numbers
 from ..data.calibrator_fit import CalibratorFit
 from ..data.classes import check_column_order, class_list
+from ..data.label_hints import table_hint
 from ..data.predictions import SUM_TOLERANCE, Predictions, label_codes, sum_tolerance
 from ..data.row_index import common_index
 from ..engines.good_rows import survey
@@ -230,6 +231,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The checked rows of positive weight; sets `classes_`."""
         _check_outputs(P)
         common_index({"P": P, "y": y, "sample_weight": sample_weight})
+        _check_one_label_per_row(y)
         tolerance = sum_tolerance(P)
         values, labels = validate_data(
             self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False
@@ -291,6 +293,14 @@ def checked_calibrator(value: Any, argument: str) -> Calibrator:
         known |= {name: entry.kind for name, (entry, _) in METHODS.items()}
         raise wrong_choice(argument, value, "calibrator", known, "TemperatureScaling()")
     return value
+
+
+def _check_one_label_per_row(y: Any) -> None:
+    """Raise if labels have several columns, such as one-hot labels, or outputs in their place."""
+    shape: tuple[int, ...] = np.shape(y) if isinstance(y, list) else getattr(y, "shape", ())
+    if len(shape) > 1 and shape[1:] != (1,):
+        way_out = table_hint(as_array(y, "y"), "y")
+        raise InputError("y", "must be one label per row", f"has shape {shape}", way_out=way_out)
 
 
 def _check_labels(labels: np.ndarray) -> None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.arrays import as_array, is_missing, value_names
 from ..data.populations import Ranges
 from ..data.predictions import label_codes
+from ..data.row_index import common_index
 from ..errors import InputError
 from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample, checked_calibrator, fit_report
@@ -134,6 +135,7 @@ class PerGroup(Calibrator):
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Learn from outputs, true classes and the group of each row."""
+        common_index({"P": P, "groups": groups})
         sample = self._learning_sample(P, y, sample_weight)
         if groups is not None:
             groups = group_column(groups, len(y))[positive_weight(sample_weight, len(y))]
@@ -144,6 +146,7 @@ class PerGroup(Calibrator):
     def predict_proba(self, P: Any, groups: Any = None) -> np.ndarray:
         """Calibrated probabilities, [n, K]; `groups` as in `fit`."""
         check_is_fitted(self, "whole_")
+        common_index({"P": P, "groups": groups})
         sample = self._sample(P)
         return self._calibrated(
             sample, None if groups is None else group_column(groups, len(sample))

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..choices.partitions import Column
 from ..data.arrays import as_array, as_numbers
+from ..data.row_index import common_index
 from ..data.work import default_threads, one_blas_thread
 from ..errors import Argument, InputError
 from ..kernels.scaled_softmax import keep_argmax
@@ -153,6 +154,7 @@ class GroupCalibration(Calibrator):
         grouping_rows : the rows from which groups are learned, as a boolean mask; chosen by
             `grouping_share` unless given.
         """
+        common_index({"P": P, "grouping_rows": grouping_rows})
         sample, points = self._rows(P, y, sample_weight, features)
         mask = None
         if grouping_rows is not None:
@@ -195,6 +197,7 @@ class GroupCalibration(Calibrator):
     def predict_proba(self, P: Any, features: Any = None) -> np.ndarray:
         """Calibrated probabilities, [n, K]; `features` as in `fit`."""
         check_is_fitted(self, "members_")
+        common_index({"P": P, "features": features})
         sample = self._sample(P)
         return self._calibrated(sample, self._points(sample, features, len(sample), learned=True))
 
@@ -216,6 +219,7 @@ class GroupCalibration(Calibrator):
     ) -> tuple[Sample, np.ndarray]:
         """The rows of positive weight, and their features."""
         self._check_choices()
+        common_index({"P": P, "features": features})
         sample = self._learning_sample(P, y, sample_weight)
         if features is None:
             return sample, self._points(sample, None, len(sample), learned)

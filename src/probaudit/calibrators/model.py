@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from ..data.row_index import common_index
 from ..errors import Argument, InputError
 from .base import Calibrator, FitReport, checked_calibrator
 from .folds import fold_numbers
@@ -98,6 +99,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
                 type(calibrator).__name__,
                 way_out=("fit it to the outputs of the model",),
             )
+        common_index({"X": X, "y": y, "sample_weight": sample_weight, "clusters": clusters})
         check_classification_targets(y)
         X, y, clusters = indexable(X, y, clusters)
         y = column_or_1d(y, warn=True)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.row_index import common_index
 from ..errors import InputError
 from .base import Calibrator, Sample, fit_report
 from .combining import (
@@ -150,6 +151,7 @@ class MultiCalibration(Calibrator):
         features : [n, d] numbers. groups : [n], or [n, columns].
         clusters : one value per row; rows of a cluster are dependent and share an inner fold.
         """
+        common_index({"P": P, "features": features, "groups": groups, "clusters": clusters})
         sample = self._learning_sample(P, y, sample_weight)
         points, columns = None, []
         if features is not None:
@@ -169,6 +171,7 @@ class MultiCalibration(Calibrator):
     def predict_proba(self, P: Any, features: Any = None, groups: Any = None) -> np.ndarray:
         """Calibrated probabilities, [n, K]; `features` and `groups` as in `fit`."""
         check_is_fitted(self, "whole_")
+        common_index({"P": P, "features": features, "groups": groups})
         sample = self._sample(P)
         for name, value in {"features": features, "groups": groups}.items():
             if (value is not None) != (name in self.fitted_with):

@@ -157,6 +157,7 @@ def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
     elif isinstance(groups, tuple) and all(isinstance(name, str) for name in groups):
         columns = [_column_named(predictions, name) for name in groups]
         groups = np.column_stack([column.astype(object) for column in columns])
+    predictions.check_index("groups", groups)
     table = group_table(groups, len(predictions))
     if len(table) == 1:
         return table[0]

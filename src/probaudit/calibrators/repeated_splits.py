@@ -72,8 +72,11 @@ def resampled_t_test(differences: Any, test_to_train: float) -> SplitDifference:
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or len(values) < 2:
         raise InputError("differences", "must have two values or more", f"shape {values.shape}")
-    if not 0 < test_to_train < np.inf:
-        raise InputError("test_to_train", "must be positive and finite", test_to_train)
+    if np.ndim(test_to_train) or not 0 < test_to_train < np.inf:
+        found = type(test_to_train).__name__ if np.ndim(test_to_train) else test_to_train
+        rule = "must be a positive, finite number"
+        way_out = ("divide the number of test rows by that of training rows",)
+        raise InputError("test_to_train", rule, found, way_out=way_out)
     if not np.isfinite(values).all():
         return SplitDifference(*[np.nan] * 7)
     count, mean, variance = len(values), float(values.mean()), float(values.var(ddof=1))

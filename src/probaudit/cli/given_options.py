@@ -3,6 +3,7 @@ name options instead of Python arguments."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ from .options import OUTPUTS
 from .standard_input import forget_copies, without_copies
 
 CLOSED_PIPE = 141  # as of a program that SIGPIPE ends
+FULL = (errno.ENOSPC, errno.EDQUOT)
 ORDER = "probaudit.order"  # key of the order of options in the context of a command
 # Options whose values are names of columns or models.
 NAMING = (
@@ -64,7 +66,8 @@ class Command(TyperCommand):
     code is 2. A reader that closes the pipe, such as `head`, ends the command as it does others."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        values, _, order = self.make_parser(ctx).parse_args(list(args))
+        self._check_values(ctx, values)
         ctx.meta[ORDER] = [parameter.name for parameter in order]
         try:
             return super().parse_args(ctx, args)
@@ -72,6 +75,16 @@ class Command(TyperCommand):
             if "unexpected extra argument" in str(getattr(problem, "message", "")):
                 problem.message += ". Quote a pattern, such as 'day-*.csv'."  # type: ignore[attr-defined]
             raise
+
+    def _check_values(self, ctx: Any, values: Mapping[str, Any]) -> None:
+        """Raise if an option has the next option as its value."""
+        options = {text for parameter in self.params for text in parameter.opts}
+        for parameter in self.params:
+            given = values.get(parameter.name or "")
+            for value in given if isinstance(given, list) else [given]:
+                if parameter.param_type_name == "option" and value in options:
+                    message = f"needs a value (found: the next option, {value})."
+                    raise typer.BadParameter(message, ctx=ctx, param_hint=_spelled(parameter))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -89,10 +102,21 @@ class Command(TyperCommand):
             typer.echo(f"error: {missing}", err=True)
             raise typer.Exit(2) from None
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+            _drop_output()
             raise typer.Exit(CLOSED_PIPE) from None
+        except OSError as problem:
+            if problem.errno not in FULL:
+                raise
+            _drop_output()
+            typer.echo(f"error: output could not be written: {problem.strerror}", err=True)
+            raise typer.Exit(2) from None
         finally:
             forget_copies()
+
+
+def _drop_output() -> None:
+    """Send what is left of standard output nowhere, or its last flush would fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_given_once(context: Any) -> None:

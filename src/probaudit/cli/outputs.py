@@ -6,7 +6,8 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -35,7 +36,8 @@ def check_outputs(options: Mapping[str, Any]) -> None:
 def write_results(result: Result, json: str | None, html: Path | None, title: str = "") -> None:
     """Write the JSON and the report that were requested."""
     if html is not None:
-        result.to_html(html, title=title)
+        with naming("html"):
+            result.to_html(html, title=title)
     if json is not None:
         write_json(json, result.to_dict())
 
@@ -43,9 +45,21 @@ def write_results(result: Result, json: str | None, html: Path | None, title: st
 def write_json(path: str, content: Mapping[str, Any]) -> None:
     """Write plain values as JSON to a file, or to - for standard output."""
     if path == "-":
-        sys.stdout.write(json_text(content))
+        typer.echo(json_text(content), nl=False)
     else:
-        write_text(Path(path), json_text(content))
+        with naming("json"):
+            write_text(Path(path), json_text(content))
+
+
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """An error of the file that is written names the option that asked for it."""
+    try:
+        yield
+    except InputError as problem:
+        if problem.argument != "path":
+            raise
+        raise InputError(option, problem.rule, problem.value, way_out=problem.way_out) from None
 
 
 def say(text: str) -> None:

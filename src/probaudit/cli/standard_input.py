@@ -18,6 +18,9 @@ FIRST_BYTES = {
     b"\x28\xb5\x2f\xfd": "csv.zst",
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
+    b"PK\x03\x04": "npz",
+    b"\x93NUMPY": "npy",
+    b"{": "jsonl",
 }
 _copies: list[tuple[TemporaryDirectory[str], Path]] = []  # deleted when the program ends
 
@@ -52,13 +55,13 @@ def opened(file: Path, form: str | None) -> Path:
 def _check_text(path: Path) -> None:
     """Raise if standard input is not text, although no format was given."""
     with path.open("rb") as copy:
-        start = copy.read(8)
+        start = copy.read(8).lstrip()
     for first, form in FIRST_BYTES.items():
         if start.startswith(first):
             raise InputError(
                 "format",
                 "standard input is CSV text unless a format is given",
-                f"bytes of {form}",
+                f"{form}",
                 way_out=("pass ", Argument("format", form)),
             )
 

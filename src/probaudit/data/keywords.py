@@ -125,9 +125,9 @@ def _too_many(function: str, places: list[str], known: list[str], found: int) ->
     """The error for more arguments without names than a function takes."""
     unnamed = " and ".join(f"`{name}`" for name in places) or "no argument"
     others = ", ".join(name for name in known if name not in places)
+    way_out = f"Name the others: {others}." if others else "It takes no others."
     return TypeError(
-        f"{function}() takes {unnamed} without a name (found: {found} arguments). "
-        f"Name the others: {others}."
+        f"{function}() takes {unnamed} without a name (found: {found} arguments). {way_out}"
     )
 
 
@@ -152,7 +152,8 @@ def absent(
         for use in [f"{part.rpartition('.')[2]}.{name}" for part in inside] + usual:
             raise AttributeError(f"{error}. Use `{use}`.")
         near = difflib.get_close_matches(name, known, 1, CLOSE)
-        raise AttributeError(f"{error}. Use `{near[0]}`." if near else error)
+        near = near or [one for one in known if one.casefold().startswith(name.casefold())]
+        raise AttributeError(f"{error}. Use `{near[0]}`." if len(near) == 1 else error)
 
     return missing
 

@@ -304,6 +304,7 @@ def _groups_of_rows(
         return found, names, np.full(len(names), np.nan)
     if hasattr(groups, "member_of_"):
         return _groups_of_calibrator(predictions, groups, features, partition)
+    predictions.check_index("groups", groups)
     values = as_array(groups.values if isinstance(groups, Column) else groups, "groups")
     if values.shape != (len(predictions),):
         raise InputError(
@@ -336,6 +337,7 @@ def _groups_of_calibrator(
         features = predictions.features if features is None else features
         if features is None:
             raise InputError("features", "must be given: the groups were learned from features")
+        predictions.check_index("features", features)
         groups = calibrator.partitions(features)[partition].values
         if len(groups) != len(predictions):
             raise InputError(

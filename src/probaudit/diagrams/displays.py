@@ -11,6 +11,7 @@ from functools import cache
 from types import new_class
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ..data.row_index import common_index
 from ..diagrams import named
 from ..errors import InputError
 
@@ -56,6 +57,7 @@ class Display:
                     f"must be a fitted classifier with `{needed}`",
                     type(estimator).__name__,
                 )
+        common_index({"X": X, "y": y})
         order = {} if "classes" in choices else {"classes": estimator.classes_}
         y_proba = estimator.predict_proba(X)
         return cls.from_predictions(y, y_proba, ax=ax, name=name, **order, **choices)

@@ -231,6 +231,7 @@ def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selectio
             )
         values, words = columns[by], by
     else:
+        predictions.check_index("by", by)
         values, words = as_array(by, "by"), "group"
     if values.shape != (len(predictions),):
         raise InputError(

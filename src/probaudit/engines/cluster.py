@@ -84,12 +84,8 @@ def connected(
         import distributed
         from dask import config
     except ImportError:
-        raise InputError(
-            "engine",
-            "requires Dask",
-            "dask",
-            way_out=("run `pip install 'dask[distributed]'`",),
-        ) from None
+        way_out = ("run `pip install 'probaudit[dask]'`",)
+        raise InputError("engine", "requires Dask", "dask", way_out=way_out) from None
     if scheduler is not None:
         try:
             found = distributed.Client(scheduler, timeout=CONNECT_TIMEOUT, set_as_default=False)

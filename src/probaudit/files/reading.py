@@ -95,6 +95,9 @@ def read(
     """
     table = table_of(source, Dialect(sep, decimal))
     array = only_array(source, table)
+    probs, logits, log_probs, confidence = (
+        named_by_file(name, source, array) for name in (probs, logits, log_probs, confidence)
+    )
     if probs is logits is log_probs is confidence is None:
         probs = array
     table = with_arrays(table, (label, correct, weight, clusters))
@@ -135,6 +138,13 @@ def only_array(source: Any, table: Mapping[str, np.ndarray]) -> str | None:
     return None
 
 
+def named_by_file(name: Any, source: Any, array: str | None) -> Any:
+    """The only array of a .npy file, if `name` is that of the file; `name` otherwise."""
+    if array is None or not isinstance(name, str):
+        return name
+    return array if Path(name) in (Path(source), Path(Path(source).name)) else name
+
+
 def with_arrays(
     table: Mapping[str, np.ndarray], names: Sequence[str | None]
 ) -> Mapping[str, np.ndarray]:
@@ -161,7 +171,10 @@ def read_outputs(
     from_logits : whether logits are required (log-probabilities are accepted too) or probabilities.
         The caller declares what the columns hold; it is never guessed.
     """
-    given = {"probs": probs, "logits": logits, "log_probs": log_probs}
+    table = table_of(source)
+    array = only_array(source, table)
+    kinds = {"probs": probs, "logits": logits, "log_probs": log_probs}
+    given = {kind: named_by_file(name, source, array) for kind, name in kinds.items()}
     asked = [name for name, value in given.items() if value is not None] or (
         [] if from_logits else ["probs"]
     )
@@ -172,8 +185,7 @@ def read_outputs(
             f"outputs must be {wanted}, given once",
             ", ".join(asked) or "none",
         )
-    table = table_of(source)
-    pattern = given[asked[0]] or only_array(source, table) or "p_*"
+    pattern = given[asked[0]] or array or "p_*"
     matched = matching_columns(table, pattern, asked[0])
     if len(matched) > 1:
         matched = order_columns(matched, wildcard_parts(matched, pattern), classes, asked[0])

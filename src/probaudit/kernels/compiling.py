@@ -58,7 +58,7 @@ class _Notice:
     def __init__(self) -> None:
         self.kept = True
         self._lock, self._timer = threading.Lock(), None
-        self._printed = os.environ.get("PROBAUDIT_QUIET", "0") != "0"
+        self._printed = os.environ.get("PROBAUDIT_QUIET", "") not in ("", "0")
 
     def never(self) -> None:
         """Print nothing, as the caller says what goes on."""

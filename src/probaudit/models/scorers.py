@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.row_index import common_index
 from ..errors import InputError
 
 
@@ -26,6 +27,7 @@ class Scorer:
                 way_out = ("pass a fitted classifier, such as LogisticRegression()",)
                 rule = f"must be a classifier with `{needed}`"
                 raise InputError("estimator", rule, name, way_out=way_out)
+        common_index({"X": X, "y": y, "sample_weight": sample_weight})
         classes = np.asarray(estimator.classes_).tolist()
         options = {"classes": classes, "sample_weight": sample_weight} | dict(self.options)
         value = float(self.metric(y, estimator.predict_proba(X), **options))

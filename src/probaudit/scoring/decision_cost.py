@@ -64,6 +64,7 @@ def decision_cost(
         clusters=clusters,
         names={"y": "y_true", "probs": "y_proba", "classes": "classes"},
     )
+    rows.check_index("decisions", decisions)
     made = _decision_codes(decisions, names, M)
     if len(made) != len(rows):
         raise InputError("decisions", f"must have one entry per row ({len(rows):,})", len(made))

@@ -11,6 +11,7 @@ from ..choices.scores import Cost, RiskWeighted, Score, as_score
 from ..data.arrays import as_array
 from ..data.keywords import with_known_keywords
 from ..data.predictions import Predictions
+from ..data.row_index import common_index
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..estimate import Estimate
@@ -58,6 +59,8 @@ def score_divergence(
     0.1131
     """
     rule = as_score(score)
+    beside = {"sample_weight": sample_weight, "clusters": clusters}
+    common_index({"reference": reference, "y_proba": y_proba} | beside)
     kind = {"from_logits": from_logits, "from_log_probs": from_log_probs, "tolerance": tolerance}
     rows = _unlabelled(y_proba, "y_proba", sample_weight=sample_weight, clusters=clusters, **kind)
     truth = _unlabelled(reference, "reference")
@@ -96,6 +99,7 @@ def score_divergence(
 def _unlabelled(values: Any, name: str, **options: Any) -> Predictions:
     """Probabilities without labels, with the checks of `Predictions`."""
     array = as_array(values, name)
+    array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if array.ndim not in (1, 2):
         raise InputError(
             name, "must have shape [n, K], or [n] for two classes", f"shape {array.shape}"
