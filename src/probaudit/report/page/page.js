@@ -117,7 +117,7 @@
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
     const limit = !squares || columns > 1 ? Infinity : (panels.length > 1 ? SQUARE : 300) * stretch;
-    const low = printing && panels.length > columns && columns > 1 ? 0.7 : 1; // of several rows
+    const low = !printing || columns === 1 ? 1 : panels.length > columns ? 0.7 : 0.78; // panels on paper
     const after = Math.max(found.usermeta.after, END); // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
