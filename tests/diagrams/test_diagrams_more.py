@@ -594,8 +594,23 @@ def test_interval_errors_add_up_to_the_error_of_all_rows(binary):
         assert stated == pytest.approx(np.average(p[inside], weights=weights[inside]))
     assert (found.beyond <= found.error + 1e-12).all()
     errors, rows = found.picture().panels
-    np.testing.assert_array_equal(marks(errors, Bars, "calibration")[0].right, found.beyond)
+    outside, error, limit = (
+        marks(errors, Points, role)[0] for role in ("calibration", "observed", "limit")
+    )
+    np.testing.assert_array_equal(outside.x, found.beyond)
+    np.testing.assert_array_equal(error.x, found.error)
+    np.testing.assert_array_equal(limit.x, found.null_high)
+    assert (outside.y - error.y >= 0.3).all()  # lanes of their own
     np.testing.assert_array_equal(rows.marks[0].right, found.share)
+
+
+def test_the_axis_of_sharpness_begins_at_the_lowest_confidence(binary):
+    """The most probable of two classes has a probability of at least 50%."""
+    found = diagrams.calibration_sharpness_diagram(binary.y, binary.mcs)
+    assert [panel.extent("x") for panel in found.picture().panels] == [(0.5, 1.0)] * 2
+    correct = diagrams.calibration_sharpness_diagram([1, 0, 1] * 9, [0.7, 0.8, 0.9] * 9)
+    pairs = replace(correct, event="the confidence")
+    assert pairs.picture().panels[0].extent("x") == (0.0, 1.0)
 
 
 def test_an_output_on_an_edge_counts_once():

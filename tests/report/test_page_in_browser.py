@@ -14,7 +14,7 @@ from matplotlib.image import imread
 
 from probaudit.audits.finding import Finding
 from probaudit.diagrams.palette import COLOURS as COLOUR_OF
-from probaudit.diagrams.picture import Picture
+from probaudit.diagrams.picture import Axis, Panel, Picture, Points
 from probaudit.report.page import (
     Columns,
     CommandLine,
@@ -433,16 +433,26 @@ def test_marks_stand_out_from_the_paper(browser, path, scheme):
     assert min(contrasts(opened, pairs)) >= 4.5
 
 
-def test_the_conclusion_of_a_row_stands_second_on_a_narrow_screen(browser, tmp_path):
-    words = ["calibrator", *(f"column {k}" for k in range(8)), "verdict"]
-    table = Table("Repairs", words, [words], words=(0, 9))
+def test_numbers_stand_before_words_on_a_phone(browser, tmp_path):
+    """Wide tables scroll: numbers come first, headers have one line, and a shadow behind the
+    numbers marks what is out of sight."""
+    names = ["calibrator", *(f"a long name of column {k}" for k in range(8)), "verdict"]
+    table = Table("Repairs", names, [names] * 3, words=(0, 9))
     path = tmp_path / "verdicts.html"
     path.write_text(as_html(Page("verdicts", "", "", "note", [Section("a", "A", [table])])))
-    phone = Opened(browser, path, viewport=PHONE)
-    names = phone.page.locator("table").first.locator("thead th")
-    assert names.all_text_contents()[:2] == ["calibrator", "verdict"]
-    phone.page.set_viewport_size({"width": 1600, "height": 900})
-    sync_api.expect(names.last).to_have_text("verdict")
+    phone = Opened(browser, path, viewport=PHONE, device_scale_factor=2)
+    head = phone.page.locator("table").first.locator("thead th")
+    assert head.all_text_contents() == names
+    assert max(head.evaluate_all("all => all.map(e => e.offsetHeight)")) < 35
+    scroll = phone.page.locator(".table .scroll")
+    sync_api.expect(scroll).to_have_class(re.compile("more"))
+    scroll.evaluate("e => e.scrollTo(9999, 0)")
+    sync_api.expect(scroll).not_to_have_class(re.compile("more"))
+    # rules of a row are in line where each row has a whole number of pixels
+    heights = scroll.locator("tbody tr").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().height)"
+    )
+    assert all(height == round(height) for height in heights)
     phone.page.context.close()
 
 
@@ -463,4 +473,88 @@ def test_a_lone_bar_stands_above_the_numbers(browser, tmp_path):
     bar, numbers = (opened.page.locator(name).bounding_box() for name in (".bars", ".table"))
     assert numbers["y"] >= bar["y"] + bar["height"]
     assert numbers["width"] == pytest.approx(bar["width"], abs=1)
+    opened.page.context.close()
+
+
+def test_the_base_rate_is_marked_at_each_bar(opened):
+    """The same line at each bar, and no text covers it."""
+    lines = opened.page.locator(".bar .base line")
+    assert lines.count() == 3
+    boxes = [line.bounding_box() for line in lines.all()]
+    assert len({round(box["x"]) for box in boxes}) == 1
+    texts = opened.page.locator(".bar .beside").all()
+    for box, text in zip(boxes, texts, strict=True):
+        if text.is_visible():
+            assert text.bounding_box()["y"] >= box["y"] + box["height"] - 3
+
+
+@dataclass(frozen=True)
+class Long(Curve):
+    """A dot plot of categories with names of several lines."""
+
+    names: tuple[str, ...] = ()
+
+    def picture(self) -> Picture:
+        at = np.arange(len(self.names), dtype=float)
+        dots = Points(at, at, at - 0.1, at + 0.1, across=True)
+        axis = Axis("gain", 0.0, 1.0 * len(at), percent=True)
+        panel = Panel((dots,), axis, Axis("", categories=self.names))
+        return Picture((panel,), "Gains", "Gains of calibrators.")
+
+
+@pytest.fixture(scope="module")
+def dots(tmp_path_factory) -> Path:
+    """A dot plot without a table of its own, beside a higher chart."""
+    names = ("one", "a calibrator with quite a long name for each group of the rows", "two")
+    figures = [
+        Figure("dots", {(): Long("dots", names * 2)}, tabled=False),
+        Figure("square", {(): Square("square")}),
+    ]
+    path = tmp_path_factory.mktemp("dots") / "page.html"
+    sections = [Section("charts", "Charts", figures)]
+    path.write_text(as_html(Page("Charts", "", "Charts.", "note", sections)), "utf-8")
+    return path
+
+
+def test_labels_of_several_lines_are_centred_on_their_dots(browser, dots):
+    phone = Opened(browser, dots, viewport=PHONE)
+    boxes = "all => all.map(e => e.getBoundingClientRect()).map(b => [b.top, b.bottom])"
+    chart = phone.page.locator("#dots .chart")
+    labels, marks = (
+        np.array(chart.locator(of).evaluate_all(boxes))
+        for of in (".role-axis-label >> nth=1 >> text", ".mark-symbol.role-mark path")
+    )
+    assert len(labels) == len(marks) == 6
+    assert np.ptp(labels, axis=1).max() > 30  # three lines
+    np.testing.assert_allclose(labels.mean(axis=1), marks.mean(axis=1), atol=3)
+    assert (labels[1:, 0] >= labels[:-1, 1]).all()  # none touches the next one
+    assert phone.page.locator("#dots .numbers").count() == 0
+    phone.page.context.close()
+
+
+def test_the_lower_of_two_charts_is_as_high_as_the_other(browser, dots):
+    opened = Opened(browser, dots, viewport={"width": 1280, "height": 900})
+    bottom = "e => e.getBoundingClientRect().bottom"
+    for _ in range(50):
+        ends = [
+            opened.page.locator(f"#{of} .chart svg").evaluate(bottom) for of in ("dots", "square")
+        ]
+        if abs(ends[0] - ends[1]) < 30:
+            break
+        opened.page.wait_for_timeout(100)
+    assert ends[0] == pytest.approx(ends[1], abs=30)
+    opened.page.context.close()
+
+
+def test_the_labels_at_the_ends_of_an_axis_are_centred(browser, dots):
+    opened = Opened(browser, dots)
+    across = opened.page.locator("#square .chart .role-axis-label").first.locator("text")
+    anchors = across.evaluate_all("all => all.map(e => e.getAttribute('text-anchor'))")
+    assert set(anchors) == {"middle"}
+    inside = """svg => [...svg.querySelectorAll("text")].every(e => {
+        const [own, all] = [e.getBoundingClientRect(), svg.getBoundingClientRect()];
+        return own.left >= all.left - 1 && own.right <= all.right + 1;
+    })"""
+    for chart in opened.page.locator(".chart svg").all():
+        assert chart.evaluate(inside)
     opened.page.context.close()

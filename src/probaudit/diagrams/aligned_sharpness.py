@@ -11,7 +11,7 @@ from ..text import number
 from .aligned import ACROSS, short_name
 from .diagram import Diagram, stacked
 from .picture import Panel, Picture
-from .sharpness import TITLE, CalibrationSharpness
+from .sharpness import HOW_TO_READ, TITLE, CalibrationSharpness
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,8 @@ class AlignedSharpness(Diagram):
             f"{number(one.total)}"
             for name, one in self.each.items()
         )
-        caption = "Grey areas show how often each confidence occurs, on one scale for all models."
+        caption = f"{HOW_TO_READ} Grey areas show how often each confidence occurs, on one scale "
+        caption += "for all models."
         return Picture(
             tuple(self._panel(k, across) for k in range(len(self.each))),
             TITLE,
@@ -44,7 +45,8 @@ class AlignedSharpness(Diagram):
         top = max(float(other.density.max()) for other in self.each.values())
         above, below = one.curve_panel(short_name(name)), one.density_panel()
         lowest = k + across >= len(self.each)  # panel of its column
-        x = replace(below.x, title="predicted" if lowest else "")
+        start = min(other.lowest for other in self.each.values())
+        x = replace(below.x, low=start, title="predicted" if lowest else "")
         y = replace(above.y, title="" if k % across else "observed")
         density = replace(below, y=replace(below.y, high=top))
         return replace(above, x=x, y=y, square=True).with_histogram(density)

@@ -24,8 +24,10 @@ from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..errors import InputError
 from ..text import number, significant, whole_percent
 from .diagram import EXPECTED, HIGH, LIMIT, LOW, SHARE, Diagram
-from .picture import Axis, Bars, Mark, Panel, Picture, Points
+from .picture import Axis, Bars, Panel, Picture, Points
 
+OUTSIDE = "outside the range"
+LANE = 0.18  # from the middle of a category to each of its two lanes
 NUMBERS = (
     *("start", "stop", "rows", "share", "stated", "observed"),
     *("error", "low", "high", "null", "null_high", "beyond", "beyond_low", "beyond_high"),
@@ -78,14 +80,13 @@ class IntervalWise(Diagram):
             HIGH: self.high,
             EXPECTED: self.null,
             LIMIT: self.null_high,
-            "outside the interval": self.beyond,
+            OUTSIDE: self.beyond,
             "outside, 95% low": self.beyond_low,
             "outside, 95% high": self.beyond_high,
         }
 
     def picture(self) -> Picture:
         at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))
-        errors = (*self._error_marks(at - 0.18), *self._outside_marks(at + 0.18))
         rows = (
             Bars.lying(
                 at,
@@ -97,54 +98,41 @@ class IntervalWise(Diagram):
         )
         names = Axis("", categories=tuple(self.name.tolist()))
         panels = (
-            Panel(errors, Axis("calibration error", 0.0), names, share=0.65),
+            Panel(self._errors(at), Axis("calibration error", 0.0), names, share=0.65),
             Panel(rows, Axis("rows", 0.0, percent=True), names, share=0.35),
         )
         caption = (
-            "Each range of predicted probabilities has its own calibration error; beside it is how "
-            "far the observed rate lies outside the range. "
+            "Each range of predicted probabilities has its own calibration error. If observed "
+            "rates lie outside the range itself, the lower mark shows by how much, on average. "
+            "Lines are 95% intervals."
         )
-        caption += "Lines are 95% intervals."
         title = "Calibration error by confidence range"
         return Picture(panels, title, self._description(), caption)
 
-    def _error_marks(self, at: np.ndarray) -> tuple[Mark, ...]:
-        zero = np.zeros(len(at))
+    def _errors(self, at: np.ndarray) -> tuple[Points, ...]:
+        """Two lanes for each range: the error with its limit, and the distance from the range."""
+        error, outside = at - LANE, at + LANE
         detail = {
             "interval": self.name,
             "predicted": self.stated,
             "observed": self.observed,
             "error": self.error,
-            "95% limit if calibrated": self.null_high,
+            LIMIT: self.null_high,
+            OUTSIDE: self.beyond,
         }
-        limit: dict[str, Any] = {"role": "null", "name": "95% limit if calibrated"}
-        error: dict[str, Any] = {"role": "observed", "name": "error"}
+        shown: dict[str, Any] = {"across": True, "detail": detail}
+        ends = (self.low, self.high), (self.beyond_low, self.beyond_high)
         return (
-            Bars.lying(at, zero, self.error, thickness=0.32, detail=detail, **error),
-            Bars.lying(
-                at, zero, self.null_high, thickness=0.42, faint=True, detail=detail, **limit
-            ),
-            Points(self.error, at, self.low, self.high, across=True, role="reference"),
-        )
-
-    def _outside_marks(self, at: np.ndarray) -> tuple[Mark, ...]:
-        detail = {"interval": self.name, "observed": self.observed, "outside": self.beyond}
-        style: dict[str, Any] = {
-            "role": "calibration",
-            "name": "outside the interval",
-            "detail": detail,
-        }
-        ends = self.beyond_low, self.beyond_high
-        return (
-            Bars.lying(at, np.zeros(len(at)), self.beyond, thickness=0.32, **style),
-            Points(self.beyond, at, *ends, across=True, role="reference"),
+            Points(self.null_high, error, role="limit", name=LIMIT, **shown),
+            Points(self.error, error, *ends[0], role="observed", name="error", **shown),
+            Points(self.beyond, outside, *ends[1], role="calibration", name=OUTSIDE, **shown),
         )
 
     def _description(self) -> str:
         words = [
             f"{name}: {whole_percent(share)} of rows, error {number(error, 3)}"
             f" (95% limit if calibrated {number(null, 3)}),"
-            f" outside the interval {number(beyond, 3)}"
+            f" {OUTSIDE} {number(beyond, 3)}"
             for name, share, error, null, beyond in zip(
                 self.name, self.share, self.error, self.null_high, self.beyond, strict=True
             )

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..estimate import Estimate
-from ..text import capitalised, number
+from ..text import number
 from .diagram import HIGH, LOW, Diagram
 from .picture import MARGIN, Axis, Mark, Panel, Picture, Points, Text
 
 GROUP = 0.8  # the width of the bars of a category
 COLUMNS = 2  # of panels
+DEFINITION = "definition"
 WORDS = {
     "top label": "most probable class",
     "classwise": "each class, on average",
@@ -53,6 +54,8 @@ class LensTable(Diagram):
 
     estimates : by lens and model. definition : the partition and the distance.
     """
+
+    in_files = (DEFINITION,)
 
     estimates: Mapping[str, Mapping[str, Estimate]]
     definition: str
@@ -93,17 +96,16 @@ class LensTable(Diagram):
             "lens": np.tile(np.array(self.lenses, object), len(self.models)),
             "model": np.repeat(np.array(self.models, object), len(self.lenses)),
         }
-        return columns | {
+        columns |= {
             title: np.concatenate([self._values(model, name) for model in self.models])
             for title, name in names.items()
         }
+        return columns | {DEFINITION: np.full(len(columns["lens"]), self.definition, object)}
 
     def picture(self) -> Picture:
         panels = tuple(self._panel(lens) for lens in self.lenses)
         caption = "Lines are 95% intervals of the error of the population. "
-        caption += (
-            f"{capitalised(self.definition)}. Errors differ from the ECE, which has other bins."
-        )
+        caption += "The exported table has their definition; the ECE has other bins."
         title = "Calibration error by event"
         columns = min(COLUMNS, len(panels))
         return Picture(panels, title, self._description(), caption, columns)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DASHES = (0, (4, 3))
 LARGEST_POINT = 1.8  # diameter, in multiples of lines.markersize
 SMALLEST_POINT = 0.2  # area, as a share of the largest
-MARKERS = {
+MARKERS: dict[str, Any] = {
     "circle": "o",
     "square": "s",
     "diamond": "D",
@@ -25,6 +25,7 @@ MARKERS = {
     "triangle-down": "v",
     "triangle-up": "^",
     "triangle-right": ">",
+    "tick": ((-0.2, -1), (0.2, -1), (0.2, 1), (-0.2, 1)),  # upright
 }
 THIN = 0.75  # of references and intervals, in multiples of lines.linewidth
 ASIDE = 4  # points, from the right end of the axes to a label in the margin

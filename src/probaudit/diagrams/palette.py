@@ -27,6 +27,7 @@ COLOURS = {
     "recalibrated": "#0072B2",
     "reference": BLACK_OR_WHITE,
     "null": BLACK_OR_WHITE,
+    "limit": BLACK_OR_WHITE,
     "over": "#B026E0",
     "under": "#1C8C54",
     "mixed": "#8C6D1F",
@@ -40,7 +41,7 @@ COLOURS = {
     "reject": "#F0E442",
 }
 
-SHAPES = {"over": "triangle-down", "under": "triangle-up", "mixed": "diamond"}
+SHAPES = {"over": "triangle-down", "under": "triangle-up", "mixed": "diamond", "limit": "tick"}
 SERIES_SHAPES = ("circle", "square", "diamond", "cross", "triangle-right")
 PAPER = "white"  # inside hollow points; a page has its own background
 FAINT = 0.34  # opacity of bands and faint bars

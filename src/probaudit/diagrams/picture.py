@@ -20,6 +20,7 @@ Role = Literal[
     "recalibrated",
     "reference",  # the diagonal, a baseline
     "null",  # range if calibrated
+    "limit",  # limit if calibrated, a tick across the axis
     "over",  # predicted too high
     "under",  # predicted too low
     "mixed",  # misjudged, in both directions
@@ -38,7 +39,9 @@ Columns = Mapping[str, Sequence[object] | np.ndarray]
 Side = Literal["x", "y"]
 MARGIN = 0.04  # on each side of the marks, as a share of their range
 HISTOGRAM = 0.18  # height of a histogram inside a panel, as a share of the panel
-CONTEXT = frozenset({"reference", "null", "rest", "density"})  # roles that are not of the model
+CONTEXT = frozenset(
+    {"reference", "null", "limit", "rest", "density"}
+)  # roles that are not of the model
 JUDGED = frozenset({"over", "under", "mixed", "agrees", "thin"})  # kinds of observed rates
 
 

@@ -31,8 +31,15 @@ from .diagram import Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 
 TITLE = "Calibration and sharpness"
+TOP = "the most probable class"
 POINTS = 101
 NAMES = {"brier": "Brier score", "log": "log loss"}
+GAP = "right and wrong answers not separated, by rows"
+HOW_TO_READ = (
+    "The line is how often answers of each confidence are right. The wider the coloured area, the "
+    "less the confidence separates right from wrong answers, weighted by how many rows there are; "
+    "recalibration cannot remove this loss."
+)
 RESAMPLES = 499
 FEWEST = 0.5  # effective rows under the kernel; the curve is not drawn below
 
@@ -66,7 +73,7 @@ class CalibrationSharpness(Diagram):
     n: int
     score: str
     kernel: str
-    event: str = "the most probable class"
+    event: str = TOP
     sampled: int = 0
 
     @classmethod
@@ -77,7 +84,7 @@ class CalibrationSharpness(Diagram):
         squared: np.ndarray | None = None,
         kernel: str = "gaussian",
         bandwidth: float = 0.05,
-        event: str = "the most probable class",
+        event: str = TOP,
     ) -> CalibrationSharpness:
         """For the Brier score, from the grid of confidences of a pass over the rows.
 
@@ -106,7 +113,7 @@ class CalibrationSharpness(Diagram):
         *,
         kernel: str = "gaussian",
         bandwidth: float = 0.05,
-        event: str = "the most probable class",
+        event: str = TOP,
     ) -> CalibrationSharpness:
         """For the log loss. CAL and the gap are computed from rows or a sample of them: grid cells
         are too wide for losses of outputs near 1."""
@@ -144,6 +151,15 @@ class CalibrationSharpness(Diagram):
         )
 
     @property
+    def lowest(self) -> float:
+        """The start of the axis of confidences: the lowest one, rounded down to 10%; 0 for rows
+        that have a confidence only. That of the most probable of K classes is at least 1/K."""
+        if self.event != TOP:
+            return 0.0
+        tenths = math.floor(10 * self.confidence[self.rows > 0].min() + 1e-9)
+        return min(tenths, 9) / 10
+
+    @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
         """The sharpness gap as a band around the curve, cut off at 0 (Appendix D)."""
         half = self.sharpness_gap / 2
@@ -176,9 +192,9 @@ class CalibrationSharpness(Diagram):
             "rows nearby": np.rint(self.rows),
         }
         curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
-        gap = Band(x, low, high, role="sharpness", name="lack of sharpness (gap × density)")
+        gap = Band(x, low, high, role="sharpness", name=GAP)
         marks = (gap, Rule(role="reference"), curve)
-        across, up = Axis("", 0, 1, percent=True), Axis("accuracy", 0, 1, percent=True)
+        across, up = Axis("", self.lowest, 1, percent=True), Axis("accuracy", 0, 1, percent=True)
         return Panel(marks, across, up, title)
 
     def density_panel(self) -> Panel:
@@ -186,12 +202,11 @@ class CalibrationSharpness(Diagram):
         x, density = self.confidence, np.where(self.rows > 0, self.density, 0.0)
         filled = Band(x, np.zeros(len(x)), density, role="density")
         edge = Line(x, density, role="density", detail={"confidence": x, "density": density})
-        across = Axis(f"confidence in {self.event}", 0, 1, percent=True)
+        across = Axis(f"confidence in {self.event}", self.lowest, 1, percent=True)
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:
-        words = "The band is the loss that recalibration cannot remove, for lack of sharpness. "
-        words += f"By the {NAMES[self.score]}, the calibration error (CAL) is"
+        words = HOW_TO_READ + f" By the {NAMES[self.score]}, the calibration error (CAL) is"
         words += f" {number(self.calibration, 3)}"
         if math.isfinite(self.low):
             words += f" (95% interval {number(self.low, 3)} to {number(self.high, 3)})"
@@ -241,7 +256,7 @@ def calibration_sharpness_diagram(
     grid = survey(predictions).summary.grid
     if not grid.rows.any():
         raise InputError(predictions.name("probs"), "must have at least one valid row")
-    event = "the confidence" if predictions.pairs else "the most probable class"
+    event = "the confidence" if predictions.pairs else TOP
     if score == "log":
         return CalibrationSharpness.of_rows(
             grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event

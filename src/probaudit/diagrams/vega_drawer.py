@@ -24,6 +24,7 @@ LETTER = 6.2  # px, average character of a label
 MARGIN = 10  # px, right of a panel, before a label
 LINE = 26  # px, height of a category
 LARGEST_POINT, SMALLEST_POINT, POINT = 300, 81, 81  # px^2
+DOT = 42  # px^2, of a circle on an interval along the x axis, which can be short
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -140,6 +141,7 @@ def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -
 
 AREA, LINE_SHAPE = "square", "M-1.6,-0.18h3.2v0.36h-3.2Z"
 DASHES = "".join(f"M{x},-0.14h0.72v0.28h-0.72Z" for x in (-1.6, -0.36, 0.88))
+TICK = "M-.2,-1h.4v2h-.4Z"
 RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.55,0A.55,.55,0,1,0,.55,0A.55,.55,0,1,0,-.55,0Z"
 
 
@@ -191,11 +193,17 @@ def _faint(mark: Mark) -> bool:
 
 def _shape(mark: Mark) -> str:
     if isinstance(mark, Points):
-        return RING if mark.hollow else shape(mark.role)
+        return RING if mark.hollow else _symbol(mark.role)
     if isinstance(mark, (Band, Bars)):
         return AREA
     dashed = isinstance(mark, Rule) or (isinstance(mark, Line) and mark.dashed)
     return DASHES if dashed else LINE_SHAPE
+
+
+def _symbol(role: str) -> str:
+    """The shape of a point; Vega has none for a tick."""
+    found = shape(role)
+    return TICK if found == "tick" else found
 
 
 def _paint(mark: Mark) -> str:
@@ -263,7 +271,8 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
     axis: Axis = getattr(panel, side)
     domain = [_round(end) for end in panel.extent(side)]
     scale: dict[str, Any] = {"domain": domain, "nice": False, "zero": False}
-    shown: dict[str, Any] = {"title": axis.title or None}
+    # a label stands below its tick, also at the ends of the axis
+    shown: dict[str, Any] = {"title": axis.title or None, "labelFlush": False}
     if axis.scale == "log":
         scale["type"] = "log"
     if axis.categories is None:
@@ -368,13 +377,13 @@ def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
         yield _layer(mark, "rule", ends, hover=False, strokeWidth=1.5, clip=True)
     columns = {"x": mark.x, "y": mark.y}
     style: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not panel.contains(mark)}
-    style["shape"] = shape(mark.role)
+    style["shape"] = _symbol(mark.role)
     if mark.hollow:
         style |= {"filled": False, "fill": PAPER, "strokeWidth": 2}
     if mark.size is not None:
         columns["size"] = np.maximum(LARGEST_POINT * mark.size, SMALLEST_POINT)
     else:
-        style["size"] = POINT
+        style["size"] = DOT if mark.across and style["shape"] == "circle" else POINT
     yield _layer(mark, "point", columns, **style)
 
 

@@ -477,7 +477,11 @@ def _repairs(audit: Audit) -> Section | None:
         else RepairLosses.of(titles, [one.normalized for one in drawn], best)
     )
     alike = gains is None or is_constant(audit)
-    figures = [] if alike or gains is None else [Figure("repair-gains", {(): gains}, large=True)]
+    figures = (
+        []
+        if alike or gains is None
+        else [Figure("repair-gains", {(): gains}, large=True, tabled=False)]
+    )
     return Section("repairs", "Repairs", [*figures, table], lead)
 
 

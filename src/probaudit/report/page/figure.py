@@ -36,6 +36,7 @@ class Figure:
     opens : the figure that a click on a category of this one opens; the options of its first
         control are these categories.
     marker : the x of a vertical line, which a slider moves.
+    tabled : whether it has a table of its own; not if a table with the same numbers is below it.
     """
 
     kind: ClassVar[str] = "figure"
@@ -47,6 +48,7 @@ class Figure:
     opens: str = ""
     direct: bool = False
     marker: float | None = None
+    tabled: bool = True
 
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:

@@ -91,11 +91,6 @@ class LossBars:
         return MARGIN * min(LONGEST, max([1.0, *(bar.length for bar in self.bars)]))
 
     @property
-    def beyond(self) -> bool:
-        """Whether a bar is longer than the loss of the base-rate forecast."""
-        return max(bar.length for bar in self.bars) > 1
-
-    @property
     def base_rate(self) -> float:
         """The place of the base-rate forecast in percent of the axis."""
         return round(100 / self.end, 3)

@@ -29,14 +29,17 @@
 
   const joined = (parts) => (new Set(parts).size === 1 ? parts[0] : parts.join(" to "));
   const tabulate = (table, { columns, shown, words }) => {
-    const kind = (name) => (words.includes(name) ? { className: "words" } : {});
+    const kind = (name, text, most) => ({
+      className: `${text.length < most ? "short" : "long"}${words.includes(name) ? " words" : ""}`,
+    });
     const head = created("tr");
-    Object.keys(shown).forEach((name) => head.append(created("th", name, { scope: "col", ...kind(name) })));
+    Object.keys(shown).forEach((name) => head.append(created("th", name, { scope: "col", ...kind(name, name, 14) })));
     const body = created("tbody");
     (Object.values(columns)[0] || []).forEach((_, i) => {
       const row = created("tr");
       Object.entries(shown).forEach(([whole, names]) => {
-        row.append(created("td", joined(names.map((name) => columns[name][i])), kind(whole)));
+        const text = joined(names.map((name) => columns[name][i]));
+        row.append(created("td", text, kind(whole, text, 20)));
       });
       body.append(row);
     });
@@ -52,7 +55,15 @@
       return `${last} ${word}`.length <= letters ? [...found.slice(0, -1), `${last} ${word}`] : [...found, word];
     }, []);
 
-  const [letter, wide] = [6.6, 7.4]; // px, average character of a label, and a wide one
+  const [letter, wide, LABEL] = [6.6, 7.4, 14]; // px, average character of a label, and a wide one; line
+  const SQUARE = 212; // px on paper, of a diagram above a histogram
+  const END = 16; // px right of a panel, for half of the last label of its axis
+
+  // px of a category; lines are close on paper, and few of them are further apart
+  const lineOf = (count) => {
+    const few = count <= 4 ? 1.35 : 1;
+    return few * (printing ? Math.max(13, Math.min(18, 210 / count)) : 26);
+  };
 
   // Data come as columns; Vega-Lite reads records.
   const records = (columns) => {
@@ -62,8 +73,12 @@
   };
   // Smaller panels have smaller points, so that these do not hide their intervals.
   const shrink = (panel) => {
-    const share = Math.min(1, Math.max(0.3, (panel.width / 340) ** 2));
-    panel.layer.forEach(({ data }) => data?.values.forEach((row) => row.size && (row.size = Math.max(18, row.size * share))));
+    const share = Math.min(1, Math.max(0.3, (panel.width / 340) ** 2)) * (printing ? 0.7 : 1);
+    const scaled = (size, least) => Math.max(least, size * share);
+    panel.layer.forEach(({ data, mark }) => {
+      if (mark.type === "point" && mark.size) mark.size = scaled(mark.size, Math.min(mark.size, 28));
+      data?.values.forEach((row) => row.size && (row.size = scaled(row.size, 20)));
+    });
   };
   const unpack = (part) => {
     if (part.data) part.data.values = records(part.data.values);
@@ -72,9 +87,24 @@
 
   const outer = (count, columns) => ({ x: (k) => k + columns >= count, y: (k) => k % columns === 0 });
 
+  // Labels of several lines are centred on their tick; Vega aligns the first line with it.
+  const inLines = (axis, width) => {
+    const names = JSON.parse(axis.labelExpr.replace(/\[datum\.value\]$/, ""));
+    const parts = names.map((name) => lines(name, width / wide).slice(0, 3));
+    axis.labelExpr = `${JSON.stringify(parts)}[datum.value]`;
+    axis.labelLimit = width; // of a single word
+    const condition = [2, 3].map((count) => ({
+      test: `indexof(${JSON.stringify(parts.flatMap((part, k) => (part.length === count ? k : [])))}, datum.value) >= 0`,
+      value: ((1 - count) * LABEL) / 2,
+    }));
+    axis.labelOffset = { condition, value: 0 };
+    return Math.max(...parts.map((part) => part.length));
+  };
+
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
-  // a narrow screen. Each category is a line in px high, given the number of them.
-  const fitted = (spec, room, large, line = () => 26) => {
+  // a narrow screen. Each category is a line in px high, given the number of them. Panels are
+  // `stretch` times as high as usual.
+  const fitted = (spec, room, large, stretch = 1) => {
     const found = structuredClone(spec);
     unpack(found);
     const panels = found.concat || [found];
@@ -86,26 +116,26 @@
     const beside = Math.min(found.usermeta.beside, Math.round(room * (printing ? 0.5 : 0.45))); // long names are cut off
     // px on paper, where a chart takes at most a third of the page
     const squares = printing && panels[0].height === panels[0].width;
-    const limit = !squares ? Infinity : columns > 1 ? 94 : panels.length > 1 ? 212 : 300;
-    const { after } = found.usermeta; // room for labels at the right
+    const limit = !squares || columns > 1 ? Infinity : (panels.length > 1 ? SQUARE : 300) * stretch;
+    const low = !printing || columns === 1 ? 1 : panels.length > columns ? 0.7 : 0.78; // panels on paper
+    const after = Math.max(found.usermeta.after, END); // room for labels at the right
     const width = Math.min(limit, Math.floor(Math.min(room, widest) / columns) - beside - after - (columns === 1 ? 0 : 14));
     panels.forEach((panel) => {
       const ratio = width / panel.width;
       const categories = panel.encoding.y.axis.values;
       const square = panel.height === panel.width;
       const highest = square || large === "large" ? 2 : printing ? 0.5 : 1.35;
-      panel.height = Math.round(panel.height * Math.min(highest, Math.max(printing ? 0.4 : square ? 0.5 : 0.75, ratio)));
-      if (categories) panel.height = Math.round(categories.length * Math.min(line(categories.length), panels.length > 2 ? 22 : Infinity));
+      panel.height *= Math.min(highest, Math.max(printing ? 0.4 : square ? 0.5 : 0.75, ratio));
+      if (categories) panel.height = categories.length * Math.min(lineOf(categories.length), panels.length > 2 ? 22 : Infinity);
+      if (square) panel.height = Math.min(width, width * low * stretch);
+      else panel.height *= stretch;
+      panel.height = Math.round(panel.height);
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
         if (axis.labelLimit && beside < found.usermeta.beside) {
-          const names = JSON.parse(axis.labelExpr.replace(/\[datum\.value\]$/, ""));
-          const short = names.map((name) => lines(name, (beside - 22) / wide).slice(0, 3));
-          axis.labelExpr = `${JSON.stringify(short)}[datum.value]`;
-          axis.labelLimit = beside - 22; // of a single word
-          const high = Math.max(...short.map((parts) => parts.length));
-          panel.height = Math.round(panel.height * (1 + 0.3 * (high - 1)));
+          const high = inLines(axis, beside - 22);
+          if (side === "y") panel.height = Math.max(panel.height, categories.length * (high * LABEL + 8) * Math.max(1, stretch));
         }
         const tick = length < 260 ? 80 : length < 420 ? 60 : 75; // px
         if (axis.tickCount) axis.tickCount = Math.max(side === "x" && length > 110 ? 3 : 2, Math.min(8, Math.floor(length / tick)));
@@ -119,7 +149,7 @@
         const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
         const across = columns * (width + beside) - beside;
         named.legend.columns = Math.max(1, Math.floor(across / longest));
-        const right = printing && ((large === "large" && room > 400) || columns === 3);
+        const right = printing && large === "large" && room > 400;
         named.legend.labelLimit = right ? 160 : across + after - 30;
         if (right) Object.assign(named.legend, { orient: "right", columns: 1 });
         if (longest > (right ? 160 : across + after)) {
@@ -149,11 +179,8 @@
     return spec;
   };
 
-  // Lines are close on paper, and fill the height of a diagram that stands beside them.
-  const lineOf = (figure) => (count) => {
-    if (printing) return Math.max(13, Math.min(18, 210 / count));
-    return figure.dataset.opens && !narrow.matches ? Math.max(26, Math.min(44, 460 / count)) : 26;
-  };
+  const rowsOfPanels = ({ concat, columns, height }) =>
+    concat ? concat.flatMap((_, k) => (k % columns ? [] : [concat.slice(k, k + columns).map((panel) => panel.height)])) : [[height]];
 
   const show = async (figure, room = figure.querySelector(".chart").clientWidth) => {
     const choice = chosen(figure);
@@ -162,19 +189,22 @@
     chart.setAttribute("aria-label", variant.description);
     figure.querySelector("figcaption").textContent = variant.caption;
     figure.querySelector(".chart-title").textContent = variant.title;
-    tabulate(figure.querySelector(".numbers table"), variant);
+    const table = figure.querySelector(".numbers table");
+    if (table) tabulate(table, variant);
     if (figure.drawn) figure.drawn.finalize();
     figure.room = room || 620; // a folded section has no width
     const draw = async (width) => {
-      const spec = marked(figure, fitted(variant.spec, width, sizeOf(figure), lineOf(figure)));
+      const spec = marked(figure, fitted(variant.spec, width, sizeOf(figure), figure.stretch));
+      figure.plotted = rowsOfPanels(spec).reduce((sum, row) => sum + Math.max(...row), 0);
       figure.drawn = await window.vegaEmbed(chart, spec, printing ? { ...options, config: small } : options);
       return chart.querySelector("svg");
     };
     let svg = await draw(figure.room);
     const excess = svg.viewBox.baseVal.width - room;
-    if (room && excess > 0) {
+    const lost = variant.spec.columns > 1 && excess < -40;
+    if (room && (excess > 0 || lost)) {
       figure.drawn.finalize();
-      svg = await draw(figure.room - excess - 2); // labels took more room than estimated
+      svg = await draw(figure.room - excess - 2); // labels took more or less room than estimated
     }
     svg.ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
@@ -206,12 +236,7 @@
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   const csv = (rows) => rows.map((row) => row.map(field).join(",") + "\r\n").join("");
-  const rowsOf = (table) =>
-    [...table.rows].map((row) => {
-      const found = [...row.cells].map((cell) => cell.textContent.trim());
-      if ("moved" in table.dataset) found.push(...found.splice(1, 1));
-      return found;
-    });
+  const rowsOf = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
 
   const resolved = (text) => {
     const probe = document.body.appendChild(created("i", "", { hidden: true }));
@@ -387,6 +412,19 @@
       update(true);
     };
 
+    // Nothing moves while the slider does: the words have room for the longest ones.
+    const happens = block.querySelector(".happens");
+    const longest = positions.reduce((best, at) =>
+      at.words.length + at.label.length > best.words.length + best.label.length ? at : best);
+    const reserve = () => {
+      happens.style.minHeight = "";
+      if (narrow.matches) return;
+      [words.textContent, label.textContent] = [longest.words, longest.label];
+      happens.style.minHeight = `${happens.offsetHeight}px`;
+      update(true);
+    };
+    new ResizeObserver(reserve).observe(block.querySelector(".costs"));
+
     range.addEventListener("input", () => update(false));
     ratio.addEventListener("input", typed);
     ratio.addEventListener("change", () => update(false)); // the ratio of the nearest threshold
@@ -467,7 +505,8 @@
       numbers.classList.remove("below");
       numbers.classList.toggle("below", overflows(numbers.querySelector(".scroll")));
     });
-    every(".table table").forEach(lead);
+    every(".large > .numbers[open]:not(.below) > .scroll").forEach(whole);
+    every(".scroll").filter((scroll) => scroll.checkVisibility()).forEach(cue);
     every(".table").forEach((table) => {
       table.querySelector(".cue").hidden = !overflows(table.querySelector(".scroll"));
     });
@@ -475,21 +514,18 @@
       numbers.classList.toggle("cut", overflows(numbers.querySelector(".scroll")));
     });
   };
-  // The conclusion of a row, its last words, stands second where the table does not fit.
-  const lead = (table) => {
-    const moved = "moved" in table.dataset;
-    const scroll = table.closest(".scroll");
-    const [head] = table.rows;
-    const first = narrow.matches && !printing && head.cells.length > 3;
-    if (moved && !first) {
-      [...table.rows].forEach((row) => row.append(row.cells[1]));
-      delete table.dataset.moved;
-    } else if (!moved && first && head.cells[head.cells.length - 1].matches(".words") && overflows(scroll)) {
-      [...table.rows].forEach((row) => row.cells[0].after(row.cells[row.cells.length - 1]));
-      table.dataset.moved = "";
-    }
+  // A long table beside a chart scrolls, and its box ends after a row.
+  const whole = (scroll) => {
+    scroll.style.maxHeight = "";
+    const limit = parseFloat(getComputedStyle(scroll).maxHeight);
+    const top = scroll.getBoundingClientRect().top - scroll.scrollTop;
+    const bottoms = every("tr", scroll).map((row) => row.getBoundingClientRect().bottom - top);
+    if (bottoms.at(-1) > limit) scroll.style.maxHeight = `${bottoms.findLast((bottom) => bottom <= limit)}px`;
   };
   const overflows = (scroll) => scroll.scrollWidth > scroll.clientWidth + 1;
+  const cue = (scroll) =>
+    scroll.classList.toggle("more", scroll.scrollLeft + scroll.clientWidth < scroll.scrollWidth - 1);
+  document.addEventListener("scroll", ({ target }) => target.matches?.(".scroll") && cue(target), true);
 
   // Lines of code break between words, not at hyphens; a long path breaks after a slash. What goes on
   // in the next line is indented.
@@ -507,10 +543,11 @@
   const resized = new ResizeObserver((entries) => {
     if (printing) return;
     arrange();
-    entries.map((entry) => entry.target.closest("figure")).forEach((figure) => {
-      const width = figure?.querySelector(".chart").clientWidth;
-      if (width && figure.drawn && Math.abs(width - figure.room) > 20) show(figure);
-    });
+    const changed = entries
+      .map((entry) => entry.target.closest("figure"))
+      .filter((figure) => figure?.drawn && figure.querySelector(".chart").clientWidth)
+      .filter((figure) => Math.abs(figure.querySelector(".chart").clientWidth - figure.room) > 20);
+    if (changed.length) redraw(changed);
   });
   resized.observe(document.querySelector("main"));
   // numbers that have room beside a square chart, or below a few classes
@@ -520,41 +557,156 @@
   opening.forEach((numbers) => (numbers.open = !narrow.matches));
   arrange();
   opening.forEach((numbers) => (numbers.open &&= !numbers.matches(".below")));
-  document.addEventListener("toggle", arrange, true);
+  const unfolded = () => {
+    arrange();
+    if (!printing) balance();
+  };
+  document.addEventListener("toggle", unfolded, true);
   every("figure[data-opens]").forEach((figure) =>
     figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
   );
   every("figure[id] select").forEach((select) => select.addEventListener("change", () => show(select.closest("figure"))));
-  (async () => {
-    for (const figure of every("figure[id]")) {
-      await show(figure);
-      resized.observe(figure.querySelector(".chart"));
+
+  // Of two charts beside each other, the lower one is stretched to end with the other.
+  const balance = async () => {
+    const drawn = every("figure[id]").filter((figure) => figure.drawn && figure.checkVisibility());
+    const box = (figure) => figure.querySelector(".chart svg").getBoundingClientRect();
+    for (const [k, figure] of drawn.entries()) {
+      const pair = [figure, drawn[k + 1]];
+      if (!pair[1] || Math.abs(figure.offsetTop - pair[1].offsetTop) > 2) continue;
+      const [low, high] = pair.sort((a, b) => box(a).bottom - box(b).bottom);
+      const missing = box(high).bottom - box(low).bottom;
+      if (missing < 48) continue; // a legend may be below one of two axes in line
+      low.stretch = Math.min(1.8, low.stretch * (1 + missing / low.plotted));
+      await show(low);
     }
-  })();
+  };
+  const redraw = async (figures, width = () => undefined) => {
+    for (const figure of figures) {
+      figure.stretch = figure.least = 1;
+      await show(figure, width(figure));
+    }
+    if (!printing) await balance();
+  };
+  redraw(every("figure[id]")).then(() => every("figure[id] > .chart").forEach((chart) => resized.observe(chart)));
+
+  // ---- paper
 
   // On paper a chart has the width of its column in px, so that its text is not scaled down. The
   // browser waits for promises that are settled at once, as those of drawing are, before it prints.
   const widths = {
     ".wide-left figure": 405,
+    ".columns:has(> div + div figure) figure": 345, // two charts beside each other
     ".columns figure": 345,
     ".fold .half": 335,
-    "#reliability": 300,
-    ".large": 440,
+    ".large": SQUARE + 88, // with its labels
     ".whole": 690,
     ".half:not([data-opens])": 335,
     figure: 540,
   };
-  const onPaper = (figure) => widths[Object.keys(widths).find((kind) => figure.matches(kind))];
-  const redraw = async (width) => {
-    for (const figure of every("figure[id]")) await show(figure, width(figure));
+  const onPaper = (figure) => {
+    const kind = Object.keys(widths).find((selector) => figure.matches(selector));
+    const wider = (figure.stretch - 1) * ({ ".large": SQUARE, ".columns figure": 120 }[kind] ?? 0);
+    const width = Math.round(widths[kind] + wider);
+    (figure.closest(".columns") ?? figure).style.setProperty("--chart", `${width}px`);
+    return width;
   };
+
+  // Before it prints, the browser lays out a page once more. To know where its pages will end, the
+  // page is shown as on A4 paper: with the rules for print, in columns as large as a page.
+  const PAPER = { width: 703, height: 1039 }; // px, inside the margins
+  const onPaperOnly = (media) => {
+    if (media.includes("print")) return "all";
+    const [, side, width] = media.match(/(min|max)-width: ([\d.]+)rem/) ?? [];
+    if (media.includes("screen") || !side) return media.includes("screen") ? "not all" : media;
+    return (side === "min") === width * 16 <= PAPER.width ? "all" : "not all";
+  };
+  const rules = [...document.styleSheets[0].cssRules].filter((rule) => rule instanceof CSSMediaRule);
+  const media = rules.map((rule) => rule.media.mediaText);
+  const asPaper = (on) => {
+    rules.forEach((rule, k) => (rule.media.mediaText = on ? onPaperOnly(media[k]) : media[k]));
+    root.classList.toggle("paper", on);
+  };
+  const pageAt = (x) => Math.floor((x + 2 - document.body.getBoundingClientRect().left) / PAPER.width);
+
+  const LETTERS = [12.5, 12.2, 11.9, 11.6, 12.8, 13.1, 13.4]; // px, the usual size first
+  const BLOCKS = "h1, h2, p, li, tr, pre, dl, figure, .bars, footer";
+  // How much of each page is used, as a share.
+  const usedOf = () => {
+    const { top } = document.body.getBoundingClientRect();
+    const used = [];
+    every(BLOCKS).flatMap((block) => [...block.getClientRects()]).forEach(({ left, bottom, height }) => {
+      const k = pageAt(left);
+      if (height > 1) used[k] = Math.max(used[k] ?? 0, (bottom - top) / PAPER.height);
+    });
+    return Array.from(used, (share) => share ?? 0);
+  };
+  // A table wider than its column would make the browser scale all pages down.
+  const tooWide = (inside) => every(".scroll", inside).some((scroll) => scroll.checkVisibility() && overflows(scroll));
+  // The blank ends of pages; a last page may be half empty, but not hold a few lines only.
+  const blankness = (used) =>
+    used.reduce((sum, share, k) => {
+      const blank = k === used.length - 1 ? 2 * Math.max(0, 0.45 - share) : 1 - share;
+      return sum + blank ** 2;
+    }, 0.1 * used.length);
+  // A chart leaves room for what is beside it.
+  const grow = async (figure, most) => {
+    for (figure.stretch = most; ; figure.stretch = Math.max(1, figure.stretch - 0.12)) {
+      await show(figure, onPaper(figure));
+      if (figure.stretch <= 1 || !tooWide(figure.closest(".columns") ?? figure)) return;
+    }
+  };
+  const pageOf = (figure) => pageAt(figure.getBoundingClientRect().left);
+  // Where a page ends early, the chart that follows is made smaller if it then fits.
+  const pull = async (figures, k) => {
+    const next = figures.filter((figure) => pageOf(figure) === k + 1);
+    const top = (figure) => figure.getBoundingClientRect().top;
+    const first = next.filter((figure) => top(figure) < top(next[0]) + 20);
+    for (const size of [0.85, 0.7, 1]) {
+      for (const figure of first) await grow(figure, (figure.least = size));
+      if (first.every((figure) => pageOf(figure) === k)) return;
+    }
+  };
+  // Charts of a page are stretched to fill it, as long as nothing moves to the next page.
+  const stretch = async (figures, k) => {
+    const before = usedOf();
+    const rows = new Map(figures.map((figure) => [Math.round(figure.getBoundingClientRect().top), figure.plotted]));
+    const plotted = [...rows.values()].reduce((sum, height) => sum + height, 0);
+    const most = Math.min(1.6, 1 + (0.95 * PAPER.height * (1 - before[k])) / plotted);
+    for (const share of [1, 0.6, 0.3, 0]) {
+      for (const figure of figures) await grow(figure, figure.least * (1 + share * (most - 1)));
+      const after = usedOf();
+      if (after.length === before.length && after[k] >= before[k] - 0.002 && !tooWide()) return;
+    }
+  };
+  const fill = async () => {
+    const cost = (size) => {
+      root.style.setProperty("--letters", `${size}px`);
+      return tooWide() ? Infinity : blankness(usedOf());
+    };
+    const costs = LETTERS.map(cost);
+    cost(LETTERS[costs.indexOf(Math.min(...costs))]);
+    const figures = every("figure[id]").filter(
+      (figure) => figure.checkVisibility() && !figure.matches(".columns:has(> div + div figure) figure"),
+    );
+    const last = usedOf().length - 1;
+    for (let k = 0; k < last; k += 1) {
+      if (usedOf()[k] < 0.85) await pull(figures, k);
+      const own = figures.filter((figure) => pageOf(figure) === k);
+      if (own.length && usedOf()[k] < 0.975) await stretch(own, k);
+    }
+  };
+
   let opened = [];
   addEventListener("beforeprint", () => {
     printing = true;
-    opened = every(".fold:not([open]), #reliability > .numbers:not([open])");
+    opened = every(".fold:not([open]), .body > .large > .numbers:not([open])");
     opened.forEach((fold) => (fold.open = true));
+    asPaper(true);
     arrange();
-    redraw(onPaper);
+    redraw(every("figure[id]"), onPaper)
+      .then(fill)
+      .finally(() => asPaper(false));
   });
   addEventListener("afterprint", () => {
     opened.forEach((fold) => (fold.open = false));
@@ -562,7 +714,7 @@
     // the layout is still that of the paper
     setTimeout(() => {
       arrange();
-      redraw(() => undefined);
+      redraw(every("figure[id]"));
     });
   });
   document.getElementById("print").addEventListener("click", () => window.print());
