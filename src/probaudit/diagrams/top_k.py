@@ -110,7 +110,7 @@ class TopKCalibration(Diagram):
                 ),
             )
         caption = "Calibration error of the event that the true class is among the k most probable,"
-        caption += " with 95% intervals. Grey bars show the error expected if calibrated."
+        caption += " with 95% intervals. Hollow points are the errors expected if calibrated."
         caption += " Dashed lines are mean predictions." if len(self.models) > 1 else ""
         return Picture(
             panels, "Calibration beyond the most probable class", self._description(), caption
@@ -126,7 +126,7 @@ class TopKCalibration(Diagram):
     def _error_marks(self) -> tuple[Mark, ...]:
         marks: list[Mark] = []
         places = grouped(len(self.ks), len(self.models))
-        for s, (name, (at, width)) in enumerate(zip(self.models, places, strict=True)):
+        for s, (name, (at, _)) in enumerate(zip(self.models, places, strict=True)):
             detail = {
                 "k": self.ks,
                 "error": self.error[s],
@@ -134,21 +134,13 @@ class TopKCalibration(Diagram):
                 "high": self.high[s],
                 "expected if calibrated": self.null[s],
             }
-            role = self._role(s)
-            shown = name if len(self.models) > 1 else ""
-            ends = 0 * self.error[s], self.error[s]
-            marks.append(
-                Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail)
+            shown = name if len(self.models) > 1 else "error"
+            expected = Points(
+                at, self.null[s], role="rest", hollow=True, name=EXPECTED, detail=detail
             )
-            expected: dict[str, Any] = {
-                "role": "null",
-                "name": "expected if calibrated",
-                "detail": detail,
-            }
-            marks.append(
-                Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **expected)
-            )
-            marks.append(Points(at, self.error[s], self.low[s], self.high[s], role="reference"))
+            ends = self.low[s], self.high[s]
+            error = Points(at, self.error[s], *ends, role=self._role(s), name=shown, detail=detail)
+            marks += [expected, error]
         return tuple(marks)
 
     def _rate_marks(self) -> tuple[Mark, ...]:

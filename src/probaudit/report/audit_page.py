@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ..audits.groups import Group, GroupTable
     from ..audits.lens_error import LensError
 
-CLASS_TABLE = 20
+CLASS_TABLE, FEW_CLASSES = 20, 5  # classes in the table, if some are off and if none is
 FEW_OF_A_CLASS = 10  # rows
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
@@ -182,7 +182,7 @@ def _steps(audit: Audit) -> list[Block]:
         return []
     both = map(in_lines, (fit, summary.next_command(audit, audit.spelling)))
     action = audit.decision.action
-    needs = f" (they need {action.needs})" if action is not None and action.needs else ""
+    needs = f" with {action.needs}" if action is not None and action.needs else ""
     return [CommandLine("\n".join(both), f"Do this: fit, then apply to new rows{needs}")]
 
 
@@ -263,7 +263,8 @@ def _classes(audit: Audit) -> Section | None:
     """Each class against all others."""
     if len(audit.class_errors) <= 2:
         return None
-    worst = sorted(audit.class_errors, key=lambda error: -float(error.estimate))[:CLASS_TABLE]
+    shown = CLASS_TABLE if any(one.miscalibrated for one in audit.class_errors) else FEW_CLASSES
+    worst = sorted(audit.class_errors, key=lambda error: -float(error.estimate))[:shown]
     caption = "Each class against all others" + (
         ", those with the largest error" if len(worst) < len(audit.class_errors) else ""
     )

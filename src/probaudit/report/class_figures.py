@@ -35,12 +35,13 @@ def class_figures(audit: Audit) -> list[Figure]:
     class."""
     wrong = any(error.miscalibrated for error in audit.class_errors)
     panels = [Figure("classwise", {(): _panels(audit)})] if wrong else []
-    return [*_rates(audit), *panels]
+    return [*_rates(audit, wrong), *panels]
 
 
-def _rates(audit: Audit) -> list[Figure]:
+def _rates(audit: Audit, wrong: bool) -> list[Figure]:
     """Confidence and accuracy by predicted class, marked as misjudged if their difference is
-    significant (calibration in the large). A click on a class opens its diagram."""
+    significant (calibration in the large). A click on a class opens its diagram, if the probability
+    of any class is `wrong`: else all diagrams would show noise."""
     sample, names = audit.evidence.sample, audit.summary.plan.classes
     good = GoodRows.of(sample)
     (view,) = good.views(TopLabel())
@@ -59,10 +60,12 @@ def _rates(audit: Audit) -> list[Figure]:
     )
     if len(order) < 2:
         return []
+    dots = replace(diagram, what="predicted class", total=len(names))
+    if not wrong:
+        return [Figure("class-rates", {(): dots}, large=True)]
     opened = _reliability(
         audit, sorted(order, key=lambda k: -float(audit.class_errors[k].estimate))
     )
-    dots = replace(diagram, what="predicted class", total=len(names))
     return [Figure("class-rates", {(): dots}, opens=opened.name), opened]
 
 
