@@ -465,7 +465,7 @@ def test_tables_and_findings_of_groups_share_one_decision():
             repair=False,
         )
         assert next(one.verdict for one in wrong.groups if one.value == "3") in (
-            "risk too high",
+            "predicted too high",
             "miscalibrated",
         )
         assert "group = 3" in next(

@@ -47,7 +47,7 @@ def test_a_group_in_which_the_event_never_happens_is_misjudged():
     y, p = event_world(600)
     group = np.where(y == 0, "never", "always")
     always, never = pb.audit(y, p, columns={"g": group}, repair=False).groups
-    assert (always.verdict, never.verdict) == ("risk too low", "risk too high")
+    assert (always.verdict, never.verdict) == ("predicted too low", "predicted too high")
     assert max(always.q_value, never.q_value) < 1e-6
 
 

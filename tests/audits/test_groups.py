@@ -60,13 +60,13 @@ def test_a_risk_that_is_too_high_for_women_is_called_so():
     women, men = pb.audit(y, np.full(2 * n, 0.168), columns={"sex": sex}, repair=False).groups
     assert (float(women.predicted), float(women.observed)) == pytest.approx((0.168, 0.098))
     assert women.gap == pytest.approx(0.07)
-    assert (women.verdict, men.verdict) == ("risk too high", "")
+    assert (women.verdict, men.verdict) == ("predicted too high", "")
     low = pb.audit(y, np.full(2 * n, 0.098), columns={"sex": sex}, repair=False)
-    assert [group.verdict for group in low.groups] == ["", "risk too low"]
-    assert "risk too low, predicted 9.8%, observed 16.8%" in low.verdict
+    assert [group.verdict for group in low.groups] == ["", "predicted too low"]
+    assert "predicted too low (9.8%, observed 16.8%)" in low.verdict
     first = pb.audit(y, np.full(2 * n, 0.168), columns={"sex": sex}, event=0, repair=False)
     assert first.groups[0].predicted == pytest.approx(0.832)
-    assert first.groups[0].verdict == "risk too low"
+    assert first.groups[0].verdict == "predicted too low"
 
 
 def test_measures_agree_with_other_programs_and_with_the_validation_table(audit):
@@ -125,10 +125,10 @@ def test_pairs_and_many_classes_have_accuracy_and_selective_prediction():
 def test_the_worst_group_is_the_intersection(audit):
     worst = audit.groups.worst()
     assert str(worst[0].population) == "sex = f and race = b"
-    assert worst[0].verdict == "risk too high"
+    assert worst[0].verdict == "predicted too high"
     wrong = {group.population.key for group in worst if group.verdict}
     assert wrong <= {"sex=f and race=b", "sex=f", "race=b"}
-    assert "Worst group: sex = f and race = b" in audit.verdict
+    assert "The worst group is sex = f and race = b" in audit.verdict
     advice = next(f.advice for f in audit.findings if f.rule == "miscalibrated_group")
     assert Calibrate("multicalibration", "groups", ("sex", "race", "age")) in advice
     assert len(audit.groups) == 2 + 3 + 5 + 6
@@ -172,7 +172,7 @@ def test_groups_that_are_off_in_one_direction_are_detected():
         p, site = rng.uniform(0.05, 0.95, 4000), np.repeat(["a", "b"], 2000)
         y = (rng.random(4000) < np.where(site == "a", p - 0.04, p)).astype(int)
         shifted, _ = groups_of(pb.Predictions(y, p, columns={"site": site}))
-        detected += shifted.verdict == "risk too high"
+        detected += shifted.verdict == "predicted too high"
         shown = pb.calibration_test(y[:2000], p[:2000], lens=pb.Binary(), resamples=199)
         alone += 2 * shown.p_value <= 0.01
     assert detected >= 12 > alone
@@ -185,7 +185,7 @@ def test_a_table_of_groups_is_a_sequence_and_a_frame(audit):
     assert groups[:2] == (groups[0], groups[1])
     assert frame["gap_low"].tolist() == [group.gap.low for group in groups]
     assert frame["ece"].tolist() == [float(group.error.estimate) for group in groups]
-    assert "risk too high" in repr(groups).splitlines()[1]
+    assert "predicted too high" in repr(groups).splitlines()[1]
     assert "sex = f and race = b" in groups._repr_html_()
     empty = pb.audit([0, 1, 1], [0.2, 0.7, 0.6], repair=False).groups
     assert (len(empty), len(empty.to_frame()), bool(empty)) == (0, 0, False)

@@ -120,7 +120,7 @@ def test_calibrated_labels_raise_few_alarms_and_miscalibrated_ones_come_first():
     p[:, 1], p[:, 2] = expit(log_odds[:, 1] + 1), expit(log_odds[:, 2] - 1)
     p[:, 4], p[:, 5] = expit(2.5 * log_odds[:, 4]), expit(0.3 * log_odds[:, 5])
     table = pb.multilabel_table(y, p)
-    expected = {"1": "risk too high", "2": "risk too low", "4": "overconfident"}
+    expected = {"1": "predicted too high", "2": "predicted too low", "4": "overconfident"}
     expected |= {"5": "underconfident", "0": "", "3": ""}
     assert {one.label: one.verdict for one in table} == expected
     assert {one.label for one in table.labels[:4]} == {"1", "2", "4", "5"}
@@ -153,8 +153,8 @@ def test_labels_that_never_or_always_occur():
     assert math.isnan(table["0"].auc)
     assert math.isnan(table["0"].average_precision)
     assert math.isnan(table["1"].slope)
-    assert table["0"].verdict == "risk too high"
-    assert table["1"].verdict == "risk too low"
+    assert table["0"].verdict == "predicted too high"
+    assert table["1"].verdict == "predicted too low"
     assert table.macro.auc == pytest.approx(float(table["2"].auc))
     assert "1 of 3 labels" in table.macro.auc.definition
     json.loads(table.to_json())
@@ -264,7 +264,7 @@ def test_the_command_reads_each_format_and_writes_a_page(files, suffix):
     assert f"Reliability of label {worst}" in text
     assert "macro" in text
     assert worst in done.output
-    assert "risk too high" in done.output
+    assert "predicted too high" in done.output
 
 
 def test_the_command_names_its_options_in_errors(files):

@@ -172,7 +172,7 @@ def test_words():
         "Mean replacement (control): ECE 0.000 instead of"
         in found(compared("cal"))["better_error_worse_score"].text
     )
-    assert "Worst group: group = " in found(groups(0.15))["miscalibrated_group"].text
+    assert "The worst group is group = " in found(groups(0.15))["miscalibrated_group"].text
     assert "miscalibrated, class 7: " in found(classes(True))["miscalibrated_class"].text
 
 

@@ -41,7 +41,7 @@ def test_measures_of_all_rows_are_those_of_other_functions():
 def test_groups_say_in_which_direction_the_risk_errs():
     y, p, sex = world()
     women, men = pb.validation_table(y, p, groups=sex).groups
-    assert (women.value, women.verdict, men.verdict) == ("f", "risk too high", "")
+    assert (women.value, women.verdict, men.verdict) == ("f", "predicted too high", "")
     inside = sex == "f"
     assert women.rows == inside.sum()
     assert women.observed == pytest.approx(y[inside].mean())
@@ -79,7 +79,7 @@ def test_p_values_of_calibrated_groups_are_not_too_small(n, mean):
 
 def test_risks_of_zero_with_events_are_too_low():
     one = pb.validation_table([0, 1, 0, 1], np.zeros(4)).overall
-    assert (one.p_value, one.verdict) == (0, "risk too low")
+    assert (one.p_value, one.verdict) == (0, "predicted too low")
 
 
 def test_p_value_where_more_events_happen_than_the_binomial_allows():
@@ -185,7 +185,7 @@ def test_grades_are_tested_by_binomial_and_beta_tails():
         assert grade.binomial == pytest.approx(binom.sf(k - 1, n, mean))
         assert grade.too_high == pytest.approx(binom.cdf(k, n, mean))
         assert grade.jeffreys == pytest.approx(beta.cdf(mean, k + 0.5, n - k + 0.5))
-        assert grade.verdict == "risk too low"
+        assert grade.verdict == "predicted too low"
     assert table.to_frame().shape == (3, 12)
     same = grade_table(y, p, grades=np.digitize(p, [0.02, 0.05]))
     assert [grade.rows for grade in same] == [grade.rows for grade in table]

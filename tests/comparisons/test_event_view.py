@@ -66,7 +66,7 @@ def test_the_grids_and_the_words_are_of_the_event(risks, found):
     text, page = found.to_text(), found.to_html()
     assert "judged: probability of class yes" in text
     assert "calibration errors: of the probability of class yes" in text
-    assert "risk too high" in text
+    assert "predicted too high" in text
     assert "overconfidence" not in text
     assert "Reliability diagrams of the probability of class yes" in page
     assert "Calibration error by event" in page

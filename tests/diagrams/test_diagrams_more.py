@@ -428,7 +428,7 @@ def test_top_k_confidence_and_accuracy(world):
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
-    np.testing.assert_array_equal(marks(errors, Bars, "series 0")[0].top, found.error[0])
+    np.testing.assert_array_equal(marks(errors, Points, "series 0")[0].y, found.error[0])
     np.testing.assert_array_equal(marks(sums, Line)[1].y, found.confidence[0])
     bar = marks(changes, Bars)[0]
     np.testing.assert_allclose(bar.top + bar.bottom, found.place[0] - found.place[1])
@@ -600,7 +600,7 @@ def test_interval_errors_add_up_to_the_error_of_all_rows(binary):
     np.testing.assert_array_equal(outside.x, found.beyond)
     np.testing.assert_array_equal(error.x, found.error)
     np.testing.assert_array_equal(limit.x, found.null_high)
-    assert (outside.y - error.y >= 0.3).all()  # lanes of their own
+    assert (outside.y - error.y >= 0.25).all()  # lanes of their own
     np.testing.assert_array_equal(rows.marks[0].right, found.share)
 
 
@@ -929,7 +929,7 @@ def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
     (grid,) = diagram_grids(rows, pb.Binary())
     chosen = {"event": "class 1", "happened": "observed"}
     caption = BeforeAfter.of_grids(grid, None, **chosen).picture().caption
-    assert ("furthest off at 55%: observed 33%" in caption) == named
+    assert ("bin at 55% adds most to the error: observed 33%" in caption) == named
 
 
 def test_ranges_and_intervals_have_an_outline_that_is_seen(binary):

@@ -15,9 +15,9 @@ from probaudit.estimate import Estimate
     [
         ("", "agrees"),
         ("overconfident", "over"),
-        ("risk too high", "over"),
+        ("predicted too high", "over"),
         ("underconfident", "under"),
-        ("risk too low", "under"),
+        ("predicted too low", "under"),
         ("miscalibrated", "mixed"),
     ],
 )

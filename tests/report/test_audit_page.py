@@ -124,13 +124,13 @@ def test_tables_show_the_numbers_of_the_audit(found):
     assert [row[0] for row in repairs.rows] == [repair.title for repair in ordered]
     (marked,) = repairs.marked
     assert ordered[marked].recommended
-    assert "not clearly worse than the best by more than 0.05%" in repairs.caption
+    assert "not clearly worse than the best" in repairs.tips["verdict"]
     summary = {row[0]: row for row in table(page, "summary").rows}
     best = found.recommended
     assert summary["observed (right)"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))
-    expected = number(found.errors[0].null_mean, 3)
-    ece = (number(found["ece"], 3), number(best.ece, 3), expected)
-    assert summary["ECE, 15 bins"][1:4] == ece
+    both = ((found["ece"], found.errors[0].null_high), (best.ece, best.ece_chance))
+    ece = tuple(f"{number(error, 3)} (limit {number(limit, 3)})" for error, limit in both)
+    assert summary["ECE, 15 bins"][1:] == ece
     assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]
 
 
@@ -233,7 +233,9 @@ def test_the_page_leads_with_the_findings_of_the_terminal():
     y = (rng.random(4000) < np.where(site == 1, 0.6 * p, p)).astype(int)
     audit = pb.audit(y, p, columns={"site": site})
     (point,) = audit_page(audit).points
-    assert point[1].startswith("The worst group is site = 1: risk too high")
+    assert point[1].startswith(
+        "Before recalibration, the worst group is site = 1: predicted too high ("
+    )
     assert point[1] in " ".join(str(audit).split())
     assert point[1] in as_html(audit_page(audit))
 

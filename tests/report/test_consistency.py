@@ -92,7 +92,10 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
     tables = {block.caption: block for block in shown if isinstance(block, Table)}
     rows = {row[0]: row[1] for row in next(iter(tables.values())).rows}
     ece = found["errors"][0]["value"]
-    assert next(text for name, text in rows.items() if name.startswith("ECE")) == number(ece, 3)
+    limit = found["errors"][0]["null_high"]
+    limited = "" if limit is None else f" (limit {number(limit, 3)})"
+    shown_ece = next(text for name, text in rows.items() if name.startswith("ECE"))
+    assert shown_ece == number(ece, 3) + limited
     assert found["calibration"]["value"] == ece
     errors = next(block for name, block in tables.items() if name.startswith("Calibration error"))
     assert errors.rows[0][1] == number(ece)

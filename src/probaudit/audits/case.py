@@ -170,6 +170,11 @@ class Case:
         return self.rows < FEW_ROWS or self.error_limit > UNDETECTED_ERROR
 
     @property
+    def constant(self) -> bool:
+        """Whether all rows have the same output."""
+        return int((self.evidence.judged.rows > 0).sum()) == 1
+
+    @property
     def one_outcome(self) -> bool:
         return int((self.summary.log.rows > 0).sum()) <= 1
 

@@ -81,6 +81,7 @@ NEAR = 0.03  # difference of shares, below which they have a decimal
 LEFT = 0.01  # significant difference after recalibration, from which the sentence mentions it
 # from this log loss on, relative to the base-rate forecast, probabilities are hardly better
 HARDLY_BETTER = 0.95
+UNDETECTED = 0.05  # p-value of the calibration error, from which none is detected
 NOT_BETTER = "nothing shows that the probabilities are better than the base-rate forecast"
 # What the sentence says already; if it advises to recalibrate, also that there is an error.
 SAID = (
@@ -317,7 +318,20 @@ def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
         return [f"No better than the base-rate forecast{even}: {_ratio_words(after)}."]
     if grade == "cannot_tell":
         return [_too_few_words(case, needed), *_not_better(after)]
-    return [_base_rate_words(case, grade), gain_words(case), _hardly_better_words(case, grade)]
+    sure = _sure_words(case) if grade == "use" else ""
+    first = [_base_rate_words(case, grade), sure, gain_words(case)]
+    return [*first, _hardly_better_words(case, grade)]
+
+
+def _sure_words(case: Case) -> str:
+    """The evidence for probabilities that can be used."""
+    ece, lower = case.ece, 1 - float(normalised_after(case))
+    if not (ece.p_value >= UNDETECTED and lower > 1 - HARDLY_BETTER):
+        return ""
+    return (
+        f"The log loss is {whole_percent(lower)} lower than that of the base-rate forecast, and no "
+        f"calibration error is detected (p = {ece.p_value:.2f})."
+    )
 
 
 def _base_rate_words(case: Case, grade: Grade) -> str:
@@ -441,10 +455,10 @@ def _left_words(case: Case, repair: Repair) -> str:
     if gap.low <= 0 <= gap.high or abs(gap) < LEFT:
         if not math.isfinite(repair.ece_chance):
             return ""
-        if repair.ece <= repair.ece_chance:
+        left, limit = short_number(repair.ece), short_number(repair.ece_chance)
+        if float(repair.ece) <= repair.ece_chance or left == limit or not repair.ece.low > 0:
             return " No clear calibration error is left."
-        limit = f"a calibrated model would have at most {short_number(repair.ece_chance)}"
-        return f" An ECE of {short_number(repair.ece)} is left; {limit}."
+        return f" An ECE of {left} is left, above the 95% limit of a calibrated model ({limit})."
     points = round(100 * abs(gap))
     first, second = whole_percent(repair.predicted), whole_percent(repair.observed)
     if abs(round(100 * repair.predicted) - round(100 * repair.observed)) != points:

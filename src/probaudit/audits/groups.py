@@ -53,7 +53,7 @@ def verdict_of(error: LensError, gap: Estimate, *, risk: bool) -> str:
     significant after Holm's correction for their number.
 
     The tests of calibration decide, as in the finding `miscalibrated_group`. The interval
-    of the gap gives the direction: "risk too high" or "risk too low" for an event, else
+    of the gap gives the direction: "predicted too high" or "predicted too low" for an event, else
     "overconfident" or "underconfident"; "miscalibrated" if it contains 0.
     """
     if not error.miscalibrated:

@@ -155,9 +155,9 @@ def multilabel_table(
     y_proba : [n, K] probability of each label. Rows need not sum to 1.
     names : of the labels; by default the column names of a frame, or numbers from 0.
 
-    A label is "risk too high", "risk too low", "overconfident" or "underconfident" if that is
-    significant after Holm's correction for the number of labels. Intervals of macro and micro allow
-    for dependence between the labels of a row, and with `clusters` between rows.
+    A label is "predicted too high", "predicted too low", "overconfident" or "underconfident" if
+    that is significant after Holm's correction for the number of labels. Intervals of macro and
+    micro allow for dependence between the labels of a row, and with `clusters` between rows.
 
     >>> y = [[1, 0], [0, 0], [1, 1], [0, 1]]
     >>> table = multilabel_table(y, [[0.9, 0.2], [0.3, 0.1], [0.8, 0.6], [0.1, 0.7]])

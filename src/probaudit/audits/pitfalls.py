@@ -16,6 +16,7 @@ from .groups import Group
 from .repairs import Repair, helps
 from .row_findings import judged_on_its_own_rows
 
+OWN_OUTPUTS = "Check that these are the model's own outputs, and audit those."
 LOW_ECE = 0.02
 # the lower limit of a loss, as a share of a score, above which the loss is large, or clear
 LARGE_LOSS, CLEAR_LOSS = 0.02, 0.005
@@ -177,7 +178,7 @@ def few_confidences(case: Case) -> Finding | None:
         "warning",
         text,
         clause=same,
-        advice=("Check that these are the model's own outputs, and audit those.",),
+        advice=(OWN_OUTPUTS,),
         numbers=numbers,
     )
 
@@ -199,15 +200,18 @@ def miscalibrated_group(case: Case) -> Finding | None:
     else:
         # risks can be far below 1%
         share, happens = (percent, "observed") if worst.risk else (whole_percent, "right")
-        how = f"{worst.verdict}, predicted {share(worst.predicted)}, {happens} "
-        how += share(worst.observed)
+        predicted, observed = share(worst.predicted), share(worst.observed)
+        stated = predicted if worst.risk else f"predicted {predicted}"
+        how = f"{worst.verdict} ({stated}, {happens} {observed})"
     total = len(case.groups)
     count = f"All {total}" if len(wrong) == total else f"{len(wrong)} of {total}"
     others = f" {count} groups are miscalibrated." if len(wrong) > 1 else ""
+    before, left = before_words(case), _left_groups(case)
     return Finding(
         "warning",
-        f"Worst group: {group} ({counted(worst.rows)}), {how}.{others}{_left_groups(case)}",
-        clause=f"the worst group is {group}: {how}",
+        f"{capitalised(f'{before}the worst group is {group}')} ({counted(worst.rows)}): {how}."
+        f"{others}{f' {capitalised(left)}.' if left else ''}",
+        clause=f"{before}the worst group is {group}: {how}{f'; {left}' if left else ''}",
         advice=_group_advice(case, worst),
         numbers={
             "groups": len(wrong),
@@ -219,7 +223,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
 
 
 def _left_groups(case: Case) -> str:
-    """The known groups that the recommended repair leaves misjudged."""
+    """The known groups that are misjudged after the recommended repair, in a clause."""
     best, budget = case.selected, case.budget
     if best is None or budget is None or not budget.found.given_groups:
         return ""
@@ -231,8 +235,14 @@ def _left_groups(case: Case) -> str:
         f"{whole_percent(one.observed)})"
         for one in left[:2]
     )
-    which = "1 group is" if len(left) == 1 else f"{len(left)} groups are"
-    return f" After {best.title}, {which} still off: {few}{', ...' if len(left) > 2 else ''}."
+    total = len(case.groups)
+    which = f"1 of {total} groups is" if len(left) == 1 else f"{len(left)} of {total} groups are"
+    return f"after {best.title}, {which} off: {few}{', ...' if len(left) > 2 else ''}"
+
+
+def before_words(case: Case) -> str:
+    """Of an error of the original outputs, if the verdict advises to recalibrate."""
+    return "before recalibration, " if helps(case.selected, case.material) else ""
 
 
 def _group_advice(case: Case, worst: Group) -> Advice:
@@ -280,11 +290,12 @@ def miscalibrated_class(case: Case) -> Finding | None:
     worst = max(wrong, key=lambda error: float(error.estimate))
     which = f"1 of the {K} classes is miscalibrated, {worst.title}"
     if len(wrong) > 1:
-        some = f"{len(wrong)} of the" if len(wrong) < K else "All"
+        some = f"{len(wrong)} of the" if len(wrong) < K else "all"
         which = f"{some} {K} classes are miscalibrated, {worst.title} most"
+    which = f"{before_words(case)}{which}"
     return Finding(
         "warning",
-        f"{which}: its calibration error is {short_number(worst.estimate)}, where "
+        f"{capitalised(which)}: its calibration error is {short_number(worst.estimate)}, where "
         f"{short_number(worst.null_mean)} is expected if calibrated ({p_words(worst.adjusted)}, "
         f"corrected for {len(case.class_errors)} classes).",
         clause=which,

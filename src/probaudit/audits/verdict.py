@@ -31,6 +31,7 @@ from .finding import (
 )
 from .lens_error import LensError
 from .pitfalls import (
+    OWN_OUTPUTS,
     PITFALLS,
     calibrate_groups,
     judged_event,
@@ -340,7 +341,7 @@ def against_chance(case: Case) -> Finding | None:
             "note" if case.immaterial else "warning",
             f"Miscalibrated: {event} has a calibration error of {size} ({p}){direction}.{small}",
             clause=f"{event} has a calibration error of {size}",
-            advice=("See the reliability diagram.",),
+            advice=(OWN_OUTPUTS if case.constant else "See the reliability diagram.",),
             numbers=numbers,
         )
     if worst.p_value < POSSIBLE:

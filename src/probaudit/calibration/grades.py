@@ -50,10 +50,10 @@ class Grade:
 
     @property
     def verdict(self) -> str:
-        """ "risk too low", "risk too high" or ""."""
+        """ "predicted too low", "predicted too high" or ""."""
         if not self.adjusted <= LEVEL:
             return ""
-        return "risk too low" if self.observed > self.predicted else "risk too high"
+        return "predicted too low" if self.observed > self.predicted else "predicted too high"
 
 
 @dataclass(frozen=True, repr=False)

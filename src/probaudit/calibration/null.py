@@ -154,9 +154,12 @@ def draw_hits(
     resamples: int,
 ) -> np.ndarray:
     """Simulated sums of targets [resamples, m] in groups of equally probable rows, from their sums
-    of weights and of squared weights. Weighted rows count as their effective number (Kish 1965)."""
+    of weights and of squared weights. Weighted rows count as their effective number (Kish 1965).
+
+    All draws of a group follow each other: the generator prepares each binomial once."""
     size = np.maximum(1, np.rint(effective_rows(weight, squared))).astype(np.int64)
-    return rng.binomial(size, mean, (resamples, len(mean))) * (weight / size)
+    hits = rng.binomial(size[:, None], mean[:, None], (len(mean), resamples))
+    return np.asarray(hits.T * (weight / size), order="C")
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ ALL_ROWS = Population()
 MOST_ERROR = 1e3  # of a slope; beyond, the outputs separate the outcomes and no line exists
 BRIER_WORDS = "mean of (p - y)^2"
 SKILL_WORDS = f"1 - ({BRIER_WORDS}) / (that of the base-rate forecast)"
-TOO_HIGH, TOO_LOW = "risk too high", "risk too low"
+TOO_HIGH, TOO_LOW = "predicted too high", "predicted too low"
 NAMES = {
     "observed": "observed rate",
     "predicted": "mean predicted probability",
@@ -142,8 +142,8 @@ class Validation(Measured):
 
     @property
     def verdict(self) -> str:
-        """ "risk too high" or "risk too low" if calibration in the large is significantly off after
-        Holm's correction for the number of groups, else ""."""
+        """ "predicted too high" or "predicted too low" if calibration in the large is significantly
+        off after Holm's correction for the number of groups, else ""."""
         if not self.adjusted <= LEVEL:
             return ""
         return TOO_HIGH if self.predicted > self.observed else TOO_LOW
@@ -221,7 +221,7 @@ def validation_table(
     cross : adds a group for each combination of values: of all columns (True), or of each of the
         given crossings, such as ["sex*race", "sex*age"].
 
-    Group labels ("risk too high", "risk too low") are corrected for the number of groups.
+    Group labels ("predicted too high", "predicted too low") are corrected for the number of groups.
 
     >>> table = validation_table([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     >>> float(table.overall.auc), table.overall.events

@@ -169,7 +169,7 @@ def _one(result: Comparison, score: str, best: str) -> Choice:
         sentence += f" {_after_words(result, tied)}"
     elif removable and _lowest_after(result) is not None:
         value = short_number(result.estimates[best][AFTER])
-        sentence += f" It is also best after recalibration, at {value}."
+        sentence += f" {best!r} is also best after recalibration, at {value}."
     return Choice(
         "use", headline, sentence, (best,), score, other, clear, recalibrate=bool(removable)
     )
@@ -232,7 +232,7 @@ def _agreement(result: Comparison, model: str) -> str:
     text = (
         f"It predicts {first} on average and is right {second} of the time"
         if result.event is None
-        else f"It predicts {first} on average, and {second} happened"
+        else f"It predicts {first} on average, and the event happened in {second} of the rows"
     )
     removable = _removable(result, model)
     if not removable:
@@ -249,7 +249,7 @@ def _worst_bin(result: Comparison, model: str) -> str:
     if abs(stated - observed) < FAR:
         return ""
     first, second = rates(stated, observed)
-    happened = f"it is right {second}" if result.event is None else f"{second} happened"
+    happened = f"it is right {second}" if result.event is None else f"it happened in {second}"
     return f", but where it predicts {first}, {happened}"
 
 

@@ -42,8 +42,8 @@ ERRORS = _by_name(
     Metric("top_label.ece", "top-label ECE"),
     Metric("overconfidence", "overconfidence"),
     Metric("underconfidence", "underconfidence"),
-    Metric("risk_too_high", "risk too high"),
-    Metric("risk_too_low", "risk too low"),
+    Metric("risk_too_high", "predicted too high"),
+    Metric("risk_too_low", "predicted too low"),
     Metric("average_calibration_error", "ACE, unweighted"),
 )
 MORE = _by_name(

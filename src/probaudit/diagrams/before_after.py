@@ -129,9 +129,9 @@ class BeforeAfter(Diagram):
         _, predicted, observed, *_ = self._worst
         if not self._clear:
             return ""
-        which = f"The {ORIGINAL} outputs are" if len(self.series) > 1 else "The outputs are"
+        of = f" of the {ORIGINAL} outputs" if len(self.series) > 1 else ""
         return (
-            f" {which} furthest off at {whole_percent(predicted)}: {self.happened} "
+            f" The bin at {whole_percent(predicted)} adds most to the error{of}: {self.happened} "
             f"{whole_percent(observed)}."
         )
 

@@ -27,7 +27,7 @@ from .diagram import EXPECTED, HIGH, LIMIT, LOW, SHARE, Diagram
 from .picture import Axis, Bars, Panel, Picture, Points
 
 OUTSIDE = "outside the range"
-LANE = 0.18  # from the middle of a category to each of its two lanes
+LANE = 0.13  # from the middle of a category to each of its two lanes
 NUMBERS = (
     *("start", "stop", "rows", "share", "stated", "observed"),
     *("error", "low", "high", "null", "null_high", "beyond", "beyond_low", "beyond_high"),

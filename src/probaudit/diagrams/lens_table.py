@@ -105,7 +105,7 @@ class LensTable(Diagram):
     def picture(self) -> Picture:
         panels = tuple(self._panel(lens) for lens in self.lenses)
         caption = "Lines are 95% intervals of the error of the population. "
-        caption += "The exported table has their definition; the ECE has other bins."
+        caption += "Their bins follow the outputs, so they differ a little from the ECE."
         title = "Calibration error by event"
         columns = min(COLUMNS, len(panels))
         return Picture(panels, title, self._description(), caption, columns)

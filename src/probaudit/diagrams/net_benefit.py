@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..scoring.decision_curve import DecisionCurve, decision_curve_of
 from ..scoring.events import EventTable
 from ..text import whole_percent
-from .before_after import ROLES
+from .before_after import RECALIBRATED, ROLES
 from .diagram import HIGH, LOW, Diagram, stacked
 from .picture import MARGIN, Axis, Band, Line, Mark, Panel, Picture
 from .reliability import event_name
@@ -65,7 +65,16 @@ class DecisionCurves(Diagram):
             if len(self.curves) <= BANDS:
                 marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
             detail = {"threshold": t, "net benefit": curve.net_benefit}
-            marks.append(Line(t, curve.net_benefit, role=role, name=name, detail=detail))
+            marks.append(
+                Line(
+                    t,
+                    curve.net_benefit,
+                    name == RECALIBRATED,
+                    role=role,
+                    name=name,
+                    detail=detail,
+                )
+            )
         right = min(1.0, (1 + MARGIN) * float(t.max()))
         across = Axis("decision threshold", 0.0, right, percent=True)
         top = max(rate, *(float(np.nanmax(mark.values("y"))) for mark in marks))

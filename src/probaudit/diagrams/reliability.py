@@ -240,8 +240,19 @@ class Reliability(Diagram):
             f"{what} {number(self.error, 3)}; a calibrated model would have "
             f"{number(self.null_mean, 3)} on average and {number(self.null_high, 3)} at most (95% "
             f"limit; {p_words(self.p_value)}). {self.bins}, {self.n:,} rows."
-            f"{'' if self.curve is not None else LINES}{self.remark and f' {self.remark}'}"
+            f"{'' if self.curve is not None else LINES}{self._unjudged}"
+            f"{self.remark and f' {self.remark}'}"
         )
+
+    @property
+    def _unjudged(self) -> str:
+        """Why bins outside their range are not called too high or too low, if some are."""
+        outside = (self.observed < self.chance_low - 1e-12) | (
+            self.observed > self.chance_high + 1e-12
+        )
+        if self.curve is not None or self.p_value < CLEAR or not (outside & ~self.thin).any():
+            return ""
+        return " Single bins are not judged, as all together are not clearly off."
 
     def _description(self) -> str:
         worst = int(np.argmax(self.share * np.abs(self.stated - self.observed)))

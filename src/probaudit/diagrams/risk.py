@@ -134,7 +134,14 @@ class RiskCurves(Diagram):
             role = ROLES.get(name, f"series {k}")
             label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
             marks.append(
-                Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
+                Line(
+                    x,
+                    values,
+                    name == RECALIBRATED,
+                    role=role,
+                    name=label,
+                    detail={"threshold": t, "risk": values},
+                )
             )
         if self.against == "log-odds":
             across = Axis(

@@ -14,7 +14,7 @@ from ..data.inputs import RowOptions, rows_of, takes_row_options
 from ..scoring.events import EventTable
 from ..scoring.risk_coverage import RiskCoverage, RiskCoverageCurve, risk_coverage_of
 from ..text import number, percent
-from .before_after import ROLES
+from .before_after import RECALIBRATED, ROLES
 from .diagram import HIGH, LOW, Diagram, stacked
 from .net_benefit import BANDS, with_others
 from .picture import Axis, Band, Line, Mark, Panel, Picture
@@ -61,7 +61,16 @@ class SelectivePrediction(Diagram):
                 ends = curve.coverage, curve.low, curve.high
                 marks.append(Band(*ends, role=role, name="95% interval"))
             detail = {"coverage": curve.coverage, "error rate": curve.risk}
-            marks.append(Line(curve.coverage, curve.risk, role=role, name=name, detail=detail))
+            marks.append(
+                Line(
+                    curve.coverage,
+                    curve.risk,
+                    name == RECALIBRATED,
+                    role=role,
+                    name=name,
+                    detail=detail,
+                )
+            )
         top = max(
             float(curve.high.max() if len(self.found) <= BANDS else curve.risk.max())
             for curve in map(self._drawn, self.found.values())

@@ -34,7 +34,7 @@ TITLE = "Calibration and sharpness"
 TOP = "the most probable class"
 POINTS = 101
 NAMES = {"brier": "Brier score", "log": "log loss"}
-GAP = "right and wrong answers not separated, by rows"
+GAP = "right and wrong not separated (narrower is better)"
 HOW_TO_READ = (
     "The line is how often answers of each confidence are right. The wider the coloured area, the "
     "less the confidence separates right from wrong answers, weighted by how many rows there are; "
@@ -202,7 +202,8 @@ class CalibrationSharpness(Diagram):
         x, density = self.confidence, np.where(self.rows > 0, self.density, 0.0)
         filled = Band(x, np.zeros(len(x)), density, role="density")
         edge = Line(x, density, role="density", detail={"confidence": x, "density": density})
-        across = Axis(f"confidence in {self.event}", self.lowest, 1, percent=True)
+        what = self.event if self.event == "the confidence" else f"confidence in {self.event}"
+        across = Axis(what.removeprefix("the "), self.lowest, 1, percent=True)
         return Panel((filled, edge), across, Axis("density", low=0), share=0.35, histogram=True)
 
     def _caption(self) -> str:

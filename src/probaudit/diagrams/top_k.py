@@ -85,7 +85,7 @@ class TopKCalibration(Diagram):
         errors = Panel(
             self._error_marks(),
             x,
-            Axis("calibration error", 0.0),
+            Axis("error", 0.0),
             title="calibration error of the top k",
             share=0.6,
         )
@@ -134,7 +134,7 @@ class TopKCalibration(Diagram):
                 "high": self.high[s],
                 "expected if calibrated": self.null[s],
             }
-            shown = name if len(self.models) > 1 else "error"
+            shown = name if len(self.models) > 1 else ""
             expected = Points(
                 at, self.null[s], role="rest", hollow=True, name=EXPECTED, detail=detail
             )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..audits.decision import SEVERITY_WORDS
+from ..audits.lens_error import LEVEL
 from ..calibration.fine_grid import FineGrid
 from ..calibration.validation import NAMES
 from ..choices.definitions import in_words
@@ -70,17 +71,21 @@ NO_DIAGRAM = "No reliability diagram and no decisions: all rows have the same pr
 TIPS = {
     DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
     summary.ECE: "expected calibration error: the mean distance between predicted and observed "
-    "rates over 15 bins of equal width",
+    "rates over 15 bins of equal width; 95% of calibrated models with the same outputs have an "
+    "error up to the limit",
     summary.RELATIVE: "the log loss divided by that of the base-rate forecast, which predicts the "
     "class frequencies for every row; below 1 is better",
-    summary.EXPECTED: "the mean error of a calibrated model with the same (original) outputs on as "
-    "many rows",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
     "p": "of this test alone, not corrected for the others",
     CORRECTED: "corrected for the number of tests in this table (Holm 1979)",
 }
 
 
+VERDICT_TIP = (
+    "the simplest calibrator within one standard error of the best (of their paired difference) is "
+    "selected; tied: not clearly worse than the best, or than the original, by more than 0.05%"
+)
+GAIN_TIP = "share of the log loss removed; that of the selected one is corrected for the choice"
 GROUP_TIPS = {
     CORRECTED: "of calibration: twice the smaller p-value of the tests of the ECE and of the mean "
     "difference, corrected for the number of groups (Holm 1979)",
@@ -279,10 +284,22 @@ def _classes(audit: Audit) -> Section | None:
         "How often each predicted class is right, and the reliability of each class's probability."
     )
     if not any(error.miscalibrated for error in audit.class_errors):
-        few = int((audit.summary.log.rows < FEW_OF_A_CLASS).sum())
-        unsure = f": {few:,} of {len(audit.class_errors):,} have fewer than {FEW_OF_A_CLASS} rows"
-        lead += f" The probability of no class is clearly miscalibrated{unsure if few else ''}."
+        lead += f" {_no_class_words(audit)}"
     return Section("classes", "Classes", [*class_figures(audit), table], lead)
+
+
+def _no_class_words(audit: Audit) -> str:
+    """That no single class is clearly off, although all together may be."""
+    together = next((one for one in audit.errors if one.name == "classwise_ece"), None)
+    if together is not None and together.p_value < LEVEL:
+        size, null = number(together.estimate), number(together.null_mean)
+        return (
+            f"Together the probabilities of all classes are miscalibrated (mean error {size}, "
+            f"where {null} is expected), but no class has enough rows to be clearly off by itself."
+        )
+    few = int((audit.summary.log.rows < FEW_OF_A_CLASS).sum())
+    rows = f" {few:,} of {len(audit.class_errors):,} classes have fewer than {FEW_OF_A_CLASS} rows."
+    return "No class's own probability is clearly miscalibrated." + (rows if few else "")
 
 
 def _risk(audit: Audit) -> list[Block]:
@@ -322,8 +339,10 @@ def _groups(audit: Audit) -> Section | None:
     blocks: list[Block] = [*_group_rates(audit.groups), *_group_tables(audit.groups)]
     if audit.budget is not None:
         before = "Before recalibration" if summary.repaired(audit) is not None else ""
+        columns = grouped_by(audit)
+        title = f"Same prediction, different outcomes by {columns}" if columns else ""
         blocks += [
-            Figure("grouping", {(): _hidden_groups(audit)}, heading=before),
+            Figure("grouping", {(): _hidden_groups(audit)}, heading=before, title=title),
             _misjudged(audit),
         ]
     if not blocks:
@@ -458,15 +477,9 @@ def _repairs(audit: Audit) -> Section | None:
         for repair in ordered
     ]
     marked = [k for k, repair in enumerate(ordered) if repair.recommended]
-    caption = "Scores of each calibrator, the lowest log loss first."
-    caption += f" {_bold_words(audit)}" if marked else ""
-    if len(ordered) > 2 and any(one.selected and one.name != "identity" for one in ordered):
-        caption += " The log loss and gain of the one selected are corrected for the choice."
-    if any(one.words == "tied with the original" for one in ordered):
-        caption += " Tied: not clearly better, and not clearly worse by more than 0.05%."
-    elif any("tied" in one.words or "worse" in one.words for one in ordered):
-        caption += " Tied: not clearly worse than the best by more than 0.05%."
-    tips = {one.title: one.gloss for one in ordered}
+    caption = "Scores of each calibrator, the lowest log loss first, the control last."
+    caption += " The recommended one is in bold." if marked else ""
+    tips = {one.title: one.gloss for one in ordered} | {"verdict": VERDICT_TIP, "gain": GAIN_TIP}
     table = Table(caption, (*headers, "verdict"), rows, (0, len(headers)), marked, tips)
     best = ordered[marked[0]].title if marked else ""
     lead = f"{_repair_words(audit)} Calibrators are compared by cross-validation."
@@ -484,13 +497,6 @@ def _repairs(audit: Audit) -> Section | None:
         else [Figure("repair-gains", {(): gains}, large=True, tabled=False)]
     )
     return Section("repairs", "Repairs", [*figures, table], lead)
-
-
-def _bold_words(audit: Audit) -> str:
-    """What the row in bold is."""
-    if audit.grade == "use":
-        return "The recommended one is in bold."
-    return "In bold: the simplest within one standard error of the best, which is recommended."
 
 
 def _repair_words(audit: Audit) -> str:

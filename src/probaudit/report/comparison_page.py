@@ -96,9 +96,9 @@ def _summary(found: Comparison) -> Section:
     forest, (first, *_) = found.forest(), tables(found.metrics)
     wide = forest.picture().columns > 1
     blocks = [
+        *_steps(found),
         Figure("forest", {(): forest}),
         Figure("overlaid", {(): found.reliability()}, large=wide, direct=True),
-        *_steps(found),
         *_model_table(found, first, CAPTIONS[0]),
         Words(_marks_words(found)),
         *_findings(found, COMMANDS),

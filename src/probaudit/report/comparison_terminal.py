@@ -52,7 +52,7 @@ def facts(found: Comparison) -> str:
 def scores_of(found: Comparison) -> list[str]:
     """What errors judge, and the score that each loss is a part of."""
     words = [f"calibration errors: of the {found.judged}, unless named otherwise"]
-    above, below = ("risk too high", "risk too low")
+    above, below = ("predicted too high", "predicted too low")
     if found.event is None:
         above, below = ("overconfidence", "underconfidence")
     words.append(f"{above}, {below}: the parts of the ECE from bins above and below the rate")

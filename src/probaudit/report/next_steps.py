@@ -6,15 +6,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..audits.decision import rates, two_digits
+from ..audits.decision import LEFT, rates, two_digits
 from ..audits.finding import Action, CheckNewRows, Finding, JudgeCalibrated
 from ..text import capitalised, class_words, counted, number, percent
 from .summary import is_constant, is_pairs, repaired, short
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
+    from ..audits.repairs import Repair
 
 LIMIT_STEP = 1000  # a limit for new rows is rounded up to 1 / 1000
+MUCH_LESS = 0.75  # times the error that is left, from which another calibrator is named
 LEAST_P = 0.05  # from this p-value on, an error could be chance
 SAME_LOSS = 0.0005  # relative difference of two losses that are shown as the same
 
@@ -58,7 +60,25 @@ def _recalibrate(audit: Audit) -> list[Finding]:
     return [
         _step(fit, why=f"{capitalised(best.title)}: {best.gloss}.{_without_columns(audit)}"),
         _step(judge, how, why="On the rows that fitted it, a calibrator looks better than it is."),
+        *_if_error_is_left(audit, best),
     ]
+
+
+def _if_error_is_left(audit: Audit, best: Repair) -> list[Finding]:
+    """Another calibrator, if the recommended one leaves a clear error and another one less."""
+    clear = not best.gap.low <= 0 <= best.gap.high and abs(best.gap) >= LEFT
+    tried = (one for one in audit.repairs if not one.control and math.isfinite(one.gain.low))
+    less = [one for one in tried if one.ece < MUCH_LESS * best.ece and one.gain.low > 0]
+    if not (clear and less):
+        return []
+    other = min(less, key=lambda one: float(one.log_score))
+    needs = " (it needs the same columns)" if other.corrects_groups else ""
+    what = f"If the error that is left matters to you more than the log loss, use {other.title}."
+    why = (
+        f"It leaves an ECE of {short(other.ece)} instead of {short(best.ece)}, and removes "
+        f"{percent(other.gain)} of the log loss instead of {percent(best.gain)}{needs}."
+    )
+    return [_step(what, why=why)]
 
 
 def _without_columns(audit: Audit) -> str:

@@ -17,19 +17,17 @@ if TYPE_CHECKING:
 
 ECE = "ECE, 15 bins"
 RELATIVE = "log loss / base rate"
-EXPECTED, AFTER = "if calibrated", "recalibrated"
+AFTER = "recalibrated"
 SHOWN_FINDINGS = 2
 FEW_ROWS = 500  # below, or if it contains 1, the summary shows the interval of the log loss
 
 
 class SummaryRow(NamedTuple):
-    """A number before and after recalibration, and as expected of a calibrated model; "" if there
-    is none."""
+    """A number before and after recalibration; "" if there is none."""
 
     name: str
     before: str
     after: str = ""
-    expected: str = ""
 
 
 def repaired(audit: Audit) -> Repair | None:
@@ -55,9 +53,7 @@ def one_tried(audit: Audit) -> bool:
 
 def headers(audit: Audit) -> tuple[str, ...]:
     """The headers of the summary table."""
-    after = () if repaired(audit) is None else (AFTER,)
-    expected = (EXPECTED,) if math.isfinite(audit.errors[0].null_mean) else ()
-    return ("", "original", *after, *expected)
+    return ("", "original") if repaired(audit) is None else ("", "original", AFTER)
 
 
 def rows(audit: Audit) -> list[SummaryRow]:
@@ -78,9 +74,8 @@ def rows(audit: Audit) -> list[SummaryRow]:
     if event:
         after = "" if best is None else percent(best.accuracy)
         found.append(SummaryRow("accuracy", percent(audit["accuracy"]), after))
-    after = "" if best is None else short(best.ece)
-    expected = short(ece.null_mean) if math.isfinite(ece.null_mean) else ""
-    found.append(SummaryRow(ECE, short(ece.estimate), after, expected))
+    after = "" if best is None else _with_limit(best.ece, best.ece_chance)
+    found.append(SummaryRow(ECE, _with_limit(ece.estimate, ece.null_high), after))
     loss = audit["log_score.normalized"]
     unsure = audit.summary.rows < FEW_ROWS or loss.low < 1 <= loss.high
     span = f" ({short(loss.low)} to {short(loss.high)})" if unsure else ""
@@ -101,10 +96,15 @@ def short(x: float) -> str:
     return MISSING if math.isnan(x) else number(x, 3)
 
 
+def _with_limit(error: float, limit: float) -> str:
+    """An error with the 95% limit of a calibrated model that has the same outputs."""
+    return short(error) + (f" (limit {short(limit)})" if math.isfinite(limit) else "")
+
+
 def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:
     """The cells of a row under these headers."""
     known = {"": row.name, "original": row.before, AFTER: row.after}
-    return tuple((known | {EXPECTED: row.expected})[header] for header in headers)
+    return tuple(known[header] for header in headers)
 
 
 def scale_words(score: str) -> str:

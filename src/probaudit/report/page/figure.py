@@ -33,6 +33,7 @@ class Figure:
     beside them, where there is room.
 
     heading : before the titles of the diagrams, where another figure has the same titles.
+    title : instead of the titles of the diagrams.
     opens : the figure that a click on a category of this one opens; the options of its first
         control are these categories.
     marker : the x of a vertical line, which a slider moves.
@@ -45,6 +46,7 @@ class Figure:
     controls: Sequence[Control] = ()
     large: bool = False
     heading: str = ""
+    title: str = ""
     opens: str = ""
     direct: bool = False
     marker: float | None = None
@@ -59,7 +61,11 @@ class Figure:
         ]
         return {
             ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
-                diagram, direct=self.direct, marker=self.marker, heading=self.heading
+                diagram,
+                direct=self.direct,
+                marker=self.marker,
+                heading=self.heading,
+                title=self.title,
             )
             for choice, diagram in self.variants.items()
         }
@@ -102,6 +108,7 @@ class Variant:
         direct: bool = False,
         marker: float | None = None,
         heading: str = "",
+        title: str = "",
     ) -> Variant:
         from ...diagrams.direct_labels import directly_labelled
         from ...diagrams.vega_drawer import spec, with_marker
@@ -118,11 +125,8 @@ class Variant:
             drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
         shown = shown_columns(name for name in columns if name not in diagram.in_files)
         words = tuple(name for name in shown if not any(map(_is_number, columns.get(name, ["0"]))))
-        title = (
-            f"{heading}: {picture.title[:1].lower()}{picture.title[1:]}"
-            if heading
-            else picture.title
-        )
+        title = title or picture.title
+        title = f"{heading}: {title[:1].lower()}{title[1:]}" if heading else title
         return cls(title, caption, picture.description, columns, shown, words, _adaptive(drawn))
 
     @property
