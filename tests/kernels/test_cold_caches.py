@@ -43,7 +43,7 @@ found.update(pb.audit(labels, p).to_json().encode())
 laplace_kernel.decayed_products(y, x, 0.1)
 """
 PASS = """
-twins.CALLS = 0
+twins.SECONDS = 0
 p = rng.dirichlet([1, 1, 1], 1000).astype(sys.argv[1])
 found.update(repr(float(pb.log_score(np.arange(1000) % 3, p))).encode())
 """
