@@ -26,10 +26,11 @@ found = hashlib.sha256()
 """
 # kernels that compile in less than a second each, in another order in every other process
 FEW = """
+twins.SECONDS = 0
 jobs = {
     "decayed": lambda: laplace_kernel.decayed_products(y, x, 0.1),
     "pooled": lambda: isotonic.pool_adjacent_violators(y, np.ones(500), y.copy()),
-    "read": lambda: isotonic.read_curve(np.c_[x, y], x),
+    "read": lambda: isotonic.read_curve(np.stack([x, y]), x),
 }
 names = sorted(jobs, reverse=int(sys.argv[1]) % 2 == 1)
 done = {name: jobs[name]() for name in names}
