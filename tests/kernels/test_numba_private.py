@@ -124,7 +124,7 @@ from probaudit.kernels import numba_private, twins
 from probaudit.states import Plan
 from probaudit.states.state import Statistics
 
-twins.CALLS = 0
+twins.SECONDS = 0
 print(len(numba_private.BROKEN))
 rng = np.random.default_rng(0)
 for K in map(int, sys.argv[1:]):

@@ -24,7 +24,7 @@ import numpy as np
 import probaudit as pb
 from probaudit.kernels import signatures, twins
 
-twins.CALLS = 0
+twins.SECONDS = 0
 rng = np.random.default_rng(0)
 p = rng.random(2000)
 y = (rng.random(2000) < p).astype(int)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -103,17 +101,17 @@ def predictions(kind, classes):
     }[kind]()
 
 
-def state_bytes(rows, calls, monkeypatch):
-    """The bytes of a state whose first `calls` calls of each kernel run in numpy."""
+def state_bytes(rows, seconds, monkeypatch):
+    """The bytes of a state whose first `seconds` of each kernel run in numpy."""
     for kernel in PASSES:
         monkeypatch.setattr(kernel, "kernel", Unloaded(kernel.kernel))
-        monkeypatch.setattr(kernel, "_calls", itertools.count())
-    monkeypatch.setattr(twins, "CALLS", calls)
+        monkeypatch.setattr(kernel, "_spent", 0.0)
+    monkeypatch.setattr(twins, "SECONDS", seconds)
     grids = rows.n_classes == 2 and rows.sample_weight is None
     state = Statistics(Plan.of(rows), class_cells=grids)
     state.update(rows.block(0, N, by_column=rows.n_classes <= 32))
     taken = [kernel.kernel for kernel in PASSES if kernel.kernel.taken]
-    assert bool(taken) == (calls == 0)
+    assert bool(taken) == (seconds == 0)
     return state.to_bytes() + (state.class_cells.tobytes() if grids else b"")
 
 
@@ -135,11 +133,13 @@ def test_both_passes_give_the_same_bits(kind, classes, monkeypatch):
     assert any(in_numpy)
 
 
-def test_numpy_takes_the_first_calls_with_few_rows(monkeypatch):
-    monkeypatch.setattr(twins, "CALLS", 3)
+def test_numpy_takes_few_rows_for_some_seconds():
     run = Twin(Unloaded(sorting_order.kernel), lambda keys: keys)
-    taken = [run._takes(np.zeros(n)) for n in (5000, 10, 10, 10, 10)]
-    assert taken == [False, True, True, True, False]
+    assert [run._takes(np.zeros(n)) for n in (5000, 10)] == [False, True]
+    run(np.zeros(10))
+    assert 0 < run._spent < twins.SECONDS
+    run._spent = twins.SECONDS
+    assert not run._takes(np.zeros(10))
     run = Twin(Unloaded(sorting_order.kernel), lambda keys: keys)
     run.kernel.signatures = ["loaded"]
     assert not run._takes(np.zeros(10))
@@ -149,7 +149,7 @@ def test_numpy_takes_the_first_calls_with_few_rows(monkeypatch):
 def test_the_kernel_moves_the_sums_of_many_rows(n, taken, monkeypatch):
     run = Unloaded(tallies.flush_cells.kernel)
     monkeypatch.setattr(tallies.flush_cells, "kernel", run)
-    monkeypatch.setattr(tallies.flush_cells, "_calls", itertools.count())
+    monkeypatch.setattr(tallies.flush_cells, "_spent", 0.0)
     rows = pb.Predictions(np.resize(labels(2), n), np.resize(logits(2), (n, 2)), from_logits=True)
     state = Statistics(Plan.of(rows))
     state.update(rows.block(0, n, by_column=True))
@@ -160,7 +160,7 @@ def test_the_kernel_moves_the_sums_of_many_rows(n, taken, monkeypatch):
 def test_a_small_score_needs_no_kernel(monkeypatch):
     run = Unloaded(None)
     monkeypatch.setattr(narrow.narrow_probabilities, "kernel", run)
-    monkeypatch.setattr(narrow.narrow_probabilities, "_calls", itertools.count())
+    monkeypatch.setattr(narrow.narrow_probabilities, "_spent", 0.0)
     run.__module__, run.__name__ = narrow.__name__, "narrow_probabilities"
     # -log 0.5 and -log 0.8, by hand
     score = pb.log_score([0, 1], [[0.5, 0.5], [0.2, 0.8]])

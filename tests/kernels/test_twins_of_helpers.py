@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from probaudit.data.arrays import bits_of
-from probaudit.kernels import signatures
+from probaudit.kernels import isotonic, signatures
 from probaudit.kernels.bins import Bins
 from probaudit.kernels.event_pass import Grids
 from probaudit.kernels.scaled_softmax import BiasSums, ShiftedRows
@@ -43,6 +43,11 @@ class Rows:
     def scale(self):
         beta = self.rng.choice([0.3, 1.0, 2.5])
         return self.z, self.tops, self.labels, self.weights, beta
+
+    def counts(self, rows):
+        weights = self.rng.integers(1, self.rng.choice([2, 9]), size=self.n)
+        hits = self.rng.binomial(weights, np.sort(self.event), (rows, self.n))
+        return hits.astype(np.float64), weights.astype(np.float64)
 
     def shifted(self):
         bias, beta = self.rng.normal(size=self.K), 1.3
@@ -108,6 +113,7 @@ CASES = {
         (r.z[:, 0].copy(), r.labels, r.rng.random(r.K), r.rng.random(r.K))
     ],
     "bins.add_event_rows": lambda r: [(r.event, r.hits, r.weights, r.labels, *r.sums(r.K, 5))],
+    "bins.add_rows": lambda r: [(r.probs, r.labels, r.weights, r.hits, *r.sums(2, 3 + 2 * r.K))],
     "bins.class_bins": lambda r: [  # and no output beyond the first bin
         r.class_bins(right, share) for right in (False, True) for share in (1, 0.01)
     ],
@@ -126,6 +132,15 @@ CASES = {
     "event_pass.tally_events": lambda r: [r.events(dtype) for dtype in (np.float32, np.float64)],
     "kd_tree.tree_cells": lambda r: [
         (r.probs, least, at_median) for least in (2.0, 20.0) for at_median in (False, True)
+    ],
+    "isotonic.isotonic_levels": lambda r: [r.counts(rows=5)],
+    "isotonic.pool_adjacent_violators": lambda r: [
+        (np.sort(outputs), *(part.ravel() for part in r.counts(rows=1)))
+        for outputs in (r.event, r.rng.random(r.n))
+    ],
+    "isotonic.read_curve": lambda r: [
+        (np.sort(r.rng.random((2, m)), axis=1).round(digits), r.event)
+        for m, digits in ((1, 9), (7, 1), (40, 9))
     ],
     "logistic.logistic_sums": lambda r: [
         (np.ascontiguousarray(r.z[:, :2].T), targets, r.weights, r.rng.normal(size=2))
@@ -194,3 +209,13 @@ def test_twins_give_the_same_bits(name, seed, n, K):
         with np.errstate(all="ignore"):
             found = leaves((twin.kernel(*args), args)), leaves((twin.in_numpy(*other), other))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("hits", "weights"),
+    [([0.5, 1], [1, 1]), ([0, 0], [1, 0]), ([0, 1], [1, 1.5]), ([1, 1], [1, 2.0**26]), ([], [])],
+)
+def test_numpy_pools_only_counts(hits, weights):
+    hits, weights = np.array(hits, float), np.array(weights, float)
+    assert isotonic.pool_adjacent_violators._rows(hits, hits, weights) is None
+    assert isotonic.isotonic_levels._rows(hits[None], weights) is None

@@ -232,15 +232,13 @@ def gather_class_cells(
 
 
 def _added(parts: list[np.ndarray]) -> np.ndarray:
-    """The total of the chunks' sums, each given as high and low parts."""
-    from ..kernels.bins import add_values
-
-    size = parts[0][0].size
-    total, place = np.zeros((2, size)), np.arange(size)
-    for high, low in parts:
-        add_values(high.reshape(-1), place, *total)
-        total[1] += low.reshape(-1)
-    return np.asarray(total.sum(axis=0).reshape(parts[0][0].shape))
+    """The total of the chunks' sums, each given as high and low parts, by Knuth's two-sum."""
+    (total, rest), *others = parts
+    for high, low in others:
+        before, total = total, total + high
+        added = total - before
+        rest = rest + ((before - (total - added)) + (high - added)) + low
+    return np.asarray(total + rest)
 
 
 def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from ..choices.lenses import Lens, View
 from ..choices.scores import Score, as_score
 from ..data.inputs import RowOptions, takes_row_options
+from ..kernels.twins import FEW_VALUES
 from .event_measures import EventOutcomes
 from .fine_grid import FineGrid
 from .null import draw_hits
@@ -37,17 +38,19 @@ class OutputLevels:
 
     def miscalibration(self, fitted: np.ndarray) -> float:
         """By how much the fit lowers the mean Brier score 2 (p - y)^2."""
-        return _miscalibration(self.output, self.weight, self.hits, fitted)
+        return float(_miscalibration(self.output, self.weight, self.hits, fitted))
 
     def null(self, at: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The null distribution: fits of calibrated models at some levels, [resamples, at], and
         their miscalibrations, [resamples]."""
         rng, p = np.random.default_rng(seed), np.clip(self.output, 0, 1)
         fits, null = np.empty((resamples, len(at))), np.empty(resamples)
-        for i in range(resamples):
-            (hits,) = draw_hits(rng, self.weight, self.squared, p, 1)
+        step = max(1, FEW_VALUES // len(p))
+        for start in range(0, resamples, step):
+            some = slice(start, min(start + step, resamples))
+            hits = draw_hits(rng, self.weight, self.squared, p, some.stop - start)
             fit = isotonic(hits, self.weight)
-            fits[i], null[i] = fit[at], _miscalibration(p, self.weight, hits, fit)
+            fits[some], null[some] = fit[:, at], _miscalibration(p, self.weight, hits, fit)
         return fits, null
 
     @classmethod
@@ -68,24 +71,24 @@ class OutputLevels:
 
 
 def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The isotonic regression of hits / weight, by the pool-adjacent-violators algorithm.
+    """The isotonic regression of hits / weight, by the pool-adjacent-violators algorithm. `hits` is
+    an array [m], or a matrix [r, m] with one regression per row.
 
     >>> isotonic(np.array([1.0, 0.0, 2.0]), np.array([1.0, 1.0, 2.0]))
     array([0.5, 0.5, 1. ])
     """
-    from ..kernels.isotonic import pool_adjacent_violators
+    from ..kernels.isotonic import isotonic_levels
 
-    place = np.arange(len(hits), dtype=np.float64)
-    knots, rates = pool_adjacent_violators(place, np.asarray(hits, np.float64), weight)
-    return np.asarray(rates[np.searchsorted(knots, place, side="right") - 1])
+    rows = np.ascontiguousarray(np.atleast_2d(hits), np.float64)
+    return np.asarray(isotonic_levels(rows, weight)).reshape(np.shape(hits))
 
 
 def _miscalibration(
     output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray
-) -> float:
-    """By how much the fit lowers the mean of 2 (p - y)^2, from sums over levels."""
+) -> Any:
+    """By how much the fit lowers the mean of 2 (p - y)^2, from sums over levels [..., m]."""
     removed = weight * (output**2 - fitted**2) - 2 * hits * (output - fitted)
-    return float(2 * removed.sum() / weight.sum())
+    return 2 * removed.sum(axis=-1) / weight.sum()
 
 
 @dataclass(frozen=True)

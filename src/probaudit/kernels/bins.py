@@ -131,6 +131,7 @@ def add_event_rows(outputs, labels, weights, cell, high, low):
         add_term(at, rest, 4, w * labels[i])
 
 
+@twin(lambda outputs, *_: outputs)
 @kernel
 def add_rows(outputs, labels, weights, cell, high, low):
     """The same for d outputs per row, [m, 3 + 2 d]: rows, w, w^2, d sums of w p, and d of w hit."""

@@ -5,10 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import kernel
+from .twins import twin
 
 CELLS = 1024
+COUNTS = 2.0**26  # up to this sum, counts and their products are exact
 
 
+def _counts(hits, weights):
+    """Whether all sums are exact, so that the order of pooling is free; `hits` may be a matrix."""
+    return (
+        hits.size > 0
+        and weights.min() > 0
+        and weights.sum() < COUNTS
+        and hits.min() >= 0
+        and bool((hits <= weights).all())
+        and not (weights % 1).any()
+        and not (hits % 1).any()
+    )
+
+
+@twin(lambda outputs, hits, weights: outputs if _counts(hits, weights) else None)
 @kernel
 def pool_adjacent_violators(outputs, hits, weights):
     """Knots [2, m] of the isotonic regression of hits / weights on outputs: the ends of each pool,
@@ -53,6 +69,34 @@ def pool_adjacent_violators(outputs, hits, weights):
     return knots[:, :m].copy()
 
 
+@twin(lambda hits, weights: hits if _counts(hits, weights) else None)
+@kernel
+def isotonic_levels(hits, weights):
+    """The isotonic regression of each row of hits [r, m] / weights [m] on the place of its columns,
+    pooled as above."""
+    n = weights.size
+    fits, start = np.empty(hits.shape), np.empty(n + 1, np.int64)
+    hit, weight = np.empty(n), np.empty(n)
+    for r in range(len(hits)):
+        last = -1
+        for i in range(n):
+            at, h, w = i, hits[r, i], weights[i]
+            while last >= 0 and hit[last] * w >= h * weight[last]:
+                at = start[last]
+                h += hit[last]
+                w += weight[last]
+                last -= 1
+            last += 1
+            start[last], hit[last], weight[last] = at, h, w
+        start[last + 1] = n
+        floor = 0.0
+        for pool in range(last + 1):
+            floor = max(floor, min(hit[pool] / weight[pool], 1.0))
+            fits[r, start[pool] : start[pool + 1]] = floor
+    return fits
+
+
+@twin(lambda knots, outputs: outputs)
 @kernel
 def read_curve(knots, outputs):
     """Interpolate linearly between the knots at each output, constant outside them. The curve never

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 FEW_ROWS, FEW_VALUES = 2**12, 2**18
-# Calls of each kernel before its compiled code is used. They take about a second: more than loading
-# that code, and much less than compiling it. None if kernels check their bounds, to be tested.
-CALLS = 0 if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else 200
+# CPU seconds in the twin of each kernel before its compiled code is used: about as long as it takes
+# to compile it. None if kernels check their bounds, to be tested.
+SECONDS = 0.0 if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else 1.5
 
 
 class Twin:
@@ -23,7 +23,7 @@ class Twin:
     """
 
     def __init__(self, kernel: Any, rows: Callable[..., np.ndarray | None]) -> None:
-        self.kernel, self._rows, self._calls = kernel, rows, itertools.count()
+        self.kernel, self._rows, self._spent = kernel, rows, 0.0
 
     @property
     def in_numpy(self) -> Callable[..., Any]:
@@ -34,17 +34,20 @@ class Twin:
     def __call__(self, *args: Any) -> Any:
         if not self._takes(*args):
             return self.kernel(*args)
-        with np.errstate(all="ignore"):
-            return self.in_numpy(*args)
+        start = time.thread_time()
+        try:
+            with np.errstate(all="ignore"):
+                return self.in_numpy(*args)
+        finally:
+            self._spent += time.thread_time() - start
 
     def _takes(self, *args: Any) -> bool:
-        """Whether numpy makes the call: the kernel is not in memory, rows are few, and there were
-        not many such calls."""
-        if self.kernel.signatures:
+        """Whether numpy makes the call: the kernel is not in memory, rows are few, and such calls
+        have not taken long."""
+        if self.kernel.signatures or self._spent >= SECONDS:
             return False
         rows = self._rows(*args)
-        few = rows is not None and len(rows) <= FEW_ROWS and rows.size <= FEW_VALUES
-        return few and next(self._calls) < CALLS
+        return rows is not None and len(rows) <= FEW_ROWS and rows.size <= FEW_VALUES
 
 
 def twin(rows: Callable[..., np.ndarray | None]) -> Callable[[Any], Any]:

@@ -53,6 +53,15 @@ def add_event_rows(
     _add_terms(cell, _event_terms(outputs, labels, weights), high, low)
 
 
+def add_rows(
+    outputs: Array, labels: Array, weights: Array, cell: Array, high: Array, low: Array
+) -> None:
+    d, w = outputs.shape[1], weights[:, None]
+    hit = labels[:, None] == np.arange(d)
+    terms = np.hstack([np.ones_like(w), w, w * w, w * outputs, w * hit])
+    _add_terms(cell, terms, high, low)
+
+
 def class_bins(
     probs: Array, bits: Array, labels: Array, weights: Array, bins: Bins, sums: Array
 ) -> None:

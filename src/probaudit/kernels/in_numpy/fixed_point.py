@@ -9,6 +9,7 @@ from ..fixed_point import PART_BITS, PART_MASK
 from ..grid_cells import cells_of_one
 
 Array = np.ndarray
+LONG = 64  # numbers in a term: fewer are added faster by a single call
 
 
 def raised_ticks(v: Array, bits: int) -> Array:
@@ -58,4 +59,9 @@ def cells_of(p: Array, G: int) -> Array:
 def in_order(start: Array | float, terms: Array) -> Array:
     """start plus the sum of terms along their first axis, one after the other (np.sum would add
     them in another order)."""
-    return np.add.accumulate(np.concatenate([np.asarray(start)[None], terms]))[-1]
+    if terms.size <= LONG * len(terms):
+        return np.add.accumulate(np.concatenate([np.asarray(start)[None], terms]))[-1]
+    total = np.array(start)
+    for term in terms:
+        total += term
+    return total

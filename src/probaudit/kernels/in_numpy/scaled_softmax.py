@@ -9,7 +9,7 @@ import numpy as np
 
 from ..elementary import LOG2_E
 from ..scaled_softmax import LANES, LEAST, power_of_two
-from .elementary import exp, log
+from .elementary import by_tile, exp, log
 from .fixed_point import in_order
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def _exp2(t: Array) -> Array:
-    return power_of_two.py_func(np.where(t > LEAST, t, LEAST))
+    return by_tile(lambda part: power_of_two.py_func(np.where(part > LEAST, part, LEAST)), t)
 
 
 def _columns(scores: Array, tops: Array) -> Array:
@@ -37,10 +37,10 @@ def _lane_totals(table: Array) -> Array:
     width = 1
     while width < min(len(table), LANES):
         width *= 2
-    n = table.shape[1]
-    padded = np.zeros((-(-len(table) // width) * width, n))
-    padded[: len(table)] = table
-    lanes = in_order(np.zeros((width, n)), padded.reshape(-1, width, n))
+    lanes = np.zeros((width, table.shape[1]))
+    for start in range(0, len(table), width):
+        part = table[start : start + width]
+        lanes[: len(part)] += part
     while len(lanes) > 1:
         lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
     return lanes[0]
