@@ -109,7 +109,7 @@ def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:
 
 def scale_words(score: str) -> str:
     """The scale of loss bars."""
-    return f"{capitalised(score)} relative to the base-rate forecast: 0 is perfect, 1 is no better"
+    return f"{capitalised(score)} / base-rate forecast: 0 is perfect, 1 is no better"
 
 
 def loss_bars(audit: Audit) -> LossBars | None:
