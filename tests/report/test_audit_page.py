@@ -198,6 +198,34 @@ def test_a_class_that_is_right_as_often_as_predicted_is_not_marked():
     assert len(misjudged_in(off)) > 10
 
 
+def test_classes_that_are_off_only_together_are_called_so():
+    """Each of 200 classes has eight rows; the model is underconfident everywhere."""
+    rng = np.random.default_rng(0)
+    n, K = 1600, 200
+    y, z = rng.integers(0, K, n), rng.normal(size=(n, K))
+    z[np.arange(n), y] += 3
+    audit = pb.audit(y, z, from_logits=True, repair=False)
+    classwise = next(one for one in audit.errors if one.name == "classwise_ece")
+    assert classwise.p_value < 0.01
+    assert not any(one.miscalibrated for one in audit.class_errors)
+    lead = section(audit_page(audit), "classes").lead
+    assert f"(mean error {number(classwise.estimate)}, where" in lead
+    assert "class-reliability" not in figures(audit_page(audit))
+    fair = rng.dirichlet(np.ones(5), 600)
+    drawn = (fair.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)
+    lead = section(audit_page(pb.audit(drawn, fair, repair=False)), "classes").lead
+    assert lead.endswith("No class's own probability is clearly miscalibrated.")
+
+
+def test_a_constant_forecast_has_no_diagram_and_no_advice_to_see_one():
+    y = (np.random.default_rng(0).random(2000) < 0.3).astype(int)
+    audit = pb.audit(y, np.full(2000, 0.2), repair="compare")
+    assert audit.grade == "do_not_use"
+    text = as_html(audit_page(audit))
+    assert "See the reliability diagram" not in text
+    assert "No reliability diagram" in text
+
+
 def test_an_infinite_loss_has_bars_and_a_chart_of_losses():
     """No share of an infinite loss can be removed, so the chart shows losses after repair."""
     rng = np.random.default_rng(0)

@@ -207,6 +207,23 @@ def test_what_is_left_by_group_and_without_columns():
     assert "After bias-corrected temperature, 2 of 2 groups are off: site = " in worst.text
 
 
+def test_an_error_that_is_left_names_what_leaves_less():
+    """Temperature scaling leaves many classes underconfident; a mixture with others does not."""
+    rng = np.random.default_rng(0)
+    n, classes = 4000, 40
+    y, z = rng.integers(0, classes, n), rng.normal(size=(n, classes))
+    z[np.arange(n), y] += rng.normal(4, 2, n)
+    audit = pb.audit(y, 1.5 * z, from_logits=True, repair="compare")
+    best = audit.recommended
+    assert "The model is then still underconfident by" in audit.decision.sentence
+    step = next(one for one in next_steps(audit) if "error that is left" in str(one.advice))
+    other = next(one for one in audit.repairs if one.title in str(step.advice))
+    assert other.ece < 0.75 * best.ece
+    assert f"an ECE of {other.ece:.3f} instead of {best.ece:.3f}" in step.text
+    plain = pb.audit(*overconfident(20_000), repair="compare")
+    assert not any("error that is left" in str(one.advice) for one in next_steps(plain))
+
+
 def test_calls_run_as_written():
     y_true, y_proba = overconfident()
     spell = Calls()
