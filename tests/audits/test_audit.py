@@ -554,7 +554,10 @@ def test_two_rows_are_undecided():
     found = pb.audit(y, p, repair=False)
     assert rules(found)["against_class_frequencies"] == "good"
     assert found.grade == "cannot_tell"
-    assert "60 rows are too few to show whether recalibration removes 1%" in found.decision.sentence
+    assert (
+        "60 rows are too few to tell whether recalibration would help (by 1%"
+        in found.decision.sentence
+    )
 
 
 def test_the_headline_uses_every_test(world):

@@ -176,19 +176,19 @@ REASONS = {
     ),
     (
         "cannot_tell",
-        "60 rows are too few to show whether recalibration removes 1% of the log loss; about 1,600 "
-        "are needed.",
+        "60 rows are too few to tell whether recalibration would help (by 1% of the log loss or "
+        "more); about 1,600 are needed.",
     ): (case(**FEW), 1622),
     (
         "cannot_tell",
-        "60 rows are too few to show whether recalibration removes 1% of the log loss; about 1,600 "
-        "are needed. So far, nothing shows that the probabilities are better than the base-rate "
-        "forecast.",
+        "60 rows are too few to tell whether recalibration would help (by 1% of the log loss or "
+        "more); about 1,600 are needed. So far, nothing shows that the probabilities are better "
+        "than the base-rate forecast.",
     ): (case(**FEW, selected=IDENTITY, estimates=UNSURE), 1622),
     (
         "cannot_tell",
-        "40 rows (effective) are too few to show whether recalibration removes 2.5% of the log "
-        "loss; about 650 are needed.",
+        "40 rows (effective) are too few to tell whether recalibration would help (by 2.5% of the "
+        "log loss or more); about 650 are needed.",
     ): (case(**FEW | {"effective_rows": 40.0}, material=0.025), 650),
     (
         "cannot_tell",

@@ -375,7 +375,10 @@ def test_a_budget_shows_no_rounding_errors():
     picture = found.picture()
     shown = [mark.text for mark in picture.panels[0].marks if hasattr(mark, "text")]
     assert shown == ["0.100", "the rest: 0.100 (0.090 to 0.110)"]
-    assert "Calibration error and hidden groups are not clearly above 0." in picture.caption
+    assert (
+        "The loss due to calibration error and hidden groups is not clearly above 0."
+        in picture.caption
+    )
     assert "Brier score of the confidence" in picture.caption
 
 

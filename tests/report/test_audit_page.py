@@ -129,7 +129,12 @@ def test_tables_show_the_numbers_of_the_audit(found):
     best = found.recommended
     assert summary["observed (right)"][1:3] == (percent(found["accuracy"]), percent(best.accuracy))
     both = ((found["ece"], found.errors[0].null_high), (best.ece, best.ece_chance))
-    ece = tuple(f"{number(error, 3)} (limit {number(limit, 3)})" for error, limit in both)
+    assert float(found["ece"]) > found.errors[0].null_high
+    assert best.ece < best.ece_chance
+    ece = tuple(
+        f"{number(error, 3)} ({how}limit {number(limit, 3)})"
+        for how, (error, limit) in zip(("above ", ""), both, strict=True)
+    )
     assert summary["ECE, 15 bins"][1:] == ece
     assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]
 

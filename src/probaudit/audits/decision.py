@@ -401,8 +401,8 @@ def _too_few_words(case: Case, needed: int | None) -> str:
         return few if case.too_few else ""
     rows += "" if round(case.effective_rows) == case.rows else " (effective)"
     return (
-        f"{rows} are too few to show whether recalibration removes {share} of the log loss; about "
-        f"{two_digits(needed)} are needed."
+        f"{rows} are too few to tell whether recalibration would help (by {share} of the log loss "
+        f"or more); about {two_digits(needed)} are needed."
     )
 
 

@@ -9,7 +9,17 @@ import numpy as np
 
 from ..calibration.views import lens_rows
 from ..calibrators.registry import METHODS
-from ..text import capitalised, class_words, counted, p_words, percent, short_number, whole_percent
+from ..text import (
+    capitalised,
+    class_words,
+    counted,
+    enumerated,
+    number,
+    p_words,
+    percent,
+    short_number,
+    whole_percent,
+)
 from .case import Case
 from .finding import Advice, Calibrate, Finding, VerdictRule, between_shares, rule
 from .groups import Group
@@ -21,6 +31,7 @@ LOW_ECE = 0.02
 # the lower limit of a loss, as a share of a score, above which the loss is large, or clear
 LARGE_LOSS, CLEAR_LOSS = 0.02, 0.005
 FEW_VALUES = 20
+MOST_NAMED = 5  # groups with their rates in a sentence
 ENOUGH_ROWS = 100
 MATERIAL = 0.005  # smaller changes of a calibration error are ignored
 NOT_REFUTED = 0.05  # from this p-value on, calibration is not rejected
@@ -206,11 +217,11 @@ def miscalibrated_group(case: Case) -> Finding | None:
     total = len(case.groups)
     count = f"All {total}" if len(wrong) == total else f"{len(wrong)} of {total}"
     others = f" {count} groups are miscalibrated." if len(wrong) > 1 else ""
-    before, left = before_words(case), _left_groups(case)
+    before, (left, which) = before_words(case), _left_groups(case)
     return Finding(
         "warning",
         f"{capitalised(f'{before}the worst group is {group}')} ({counted(worst.rows)}): {how}."
-        f"{others}{f' {capitalised(left)}.' if left else ''}",
+        f"{others}{f' {capitalised(left)}: {which}.' if left else ''}",
         clause=f"{before}the worst group is {group}: {how}{f'; {left}' if left else ''}",
         advice=_group_advice(case, worst),
         numbers={
@@ -222,22 +233,26 @@ def miscalibrated_group(case: Case) -> Finding | None:
     )
 
 
-def _left_groups(case: Case) -> str:
-    """The known groups that are misjudged after the recommended repair, in a clause."""
+def _left_groups(case: Case) -> tuple[str, str]:
+    """How many known groups are misjudged after the recommended repair, in a clause, with those
+    that were not before; and the rates of these groups."""
     best, budget = case.selected, case.budget
     if best is None or budget is None or not budget.found.given_groups:
-        return ""
+        return "", ""
     left = budget.misjudged(len(case.groups)) if helps(best, case.material) else []
     if not left:
-        return ""
-    few = ", ".join(
+        return "", ""
+    total = len(case.groups)
+    count = f"1 of {total} groups is" if len(left) == 1 else f"{len(left)} of {total} groups are"
+    fine = {str(group.population) for group in case.groups if not group.error.miscalibrated}
+    new = [one.rule for one in left if one.rule in fine]
+    worse = f", {enumerated(new)} only since then" if new else ""
+    rates = "; ".join(
         f"{one.rule} (predicted {whole_percent(one.stated)}, observed "
         f"{whole_percent(one.observed)})"
-        for one in left[:2]
+        for one in left[:MOST_NAMED]
     )
-    total = len(case.groups)
-    which = f"1 of {total} groups is" if len(left) == 1 else f"{len(left)} of {total} groups are"
-    return f"after {best.title}, {which} off: {few}{', ...' if len(left) > 2 else ''}"
+    return f"after {best.title}, {count} off{worse}", rates
 
 
 def before_words(case: Case) -> str:
@@ -315,7 +330,7 @@ def _class_advice(case: Case) -> Advice:
         return (see,)
     return (
         f"Audit the classes again on other rows: {best.title} lowers their mean calibration error "
-        f"from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
+        f"from {number(raw.classwise_ece)} to {number(best.classwise_ece)}.",
     )
 
 

@@ -312,9 +312,12 @@ def compare_repairs(
     raw, lowest = trials["identity"].brier, trials[best or "identity"].log
     brier_words = f"Brier score less that of the uncalibrated outputs, paired rows, {where}"
     log_words = f"log score less that of the best repair, paired rows, {where}"
-    repairs = []
+    repairs: list[Repair] = []
     for name, trial in trials.items():
         worse_by = _gap(trial.log, lowest, trial, log_words)
+        same = next(
+            (one for one in repairs if np.array_equal(trials[one.name].log, trial.log)), None
+        )
         comment = _comment(
             name,
             selected=selected,
@@ -324,6 +327,8 @@ def compare_repairs(
             gain=trial.numbers["gain"],
             infinite_rows=trial.numbers["log_score"].infinite_rows,
         )
+        if same is not None and selected not in (name, same.name):
+            comment = f"the same as {same.title}"
         repairs.append(
             Repair(
                 name=name,
@@ -517,7 +522,7 @@ def _comment(
         return "no calibrator is clearly better"
     if name == selected:
         return (
-            "recommended: the best log loss"
+            "recommended: the best log loss; simpler ones are over one standard error worse"
             if name == best
             else f"recommended: simpler than {title_of(best)}, and within one standard error of it"
         )

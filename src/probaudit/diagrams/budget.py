@@ -120,8 +120,7 @@ class LossBudget(Diagram):
         ]
         if not names:
             return ""
-        verb = "is" if len(names) == 1 else "are"
-        return f"{capitalised(enumerated(names))} {verb} not clearly above 0."
+        return f"The loss due to {enumerated(names)} is not clearly above 0."
 
     def columns(self) -> dict[str, np.ndarray]:
         rows = self.rows

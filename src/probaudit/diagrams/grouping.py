@@ -105,7 +105,7 @@ class GroupingDiagram(GroupingRates, Diagram):
             words = " and ".join(
                 f"{count:,} {what}{'s' * (count > 1)}" for count, what in left_out if count
             )
-            parts.append(f"Left out: {words} of fewer than {THIN} rows.")
+            parts.append(f"Not drawn: {words} of fewer than {THIN} rows.")
         if self.region_rows.max() < THIN:
             parts.append(f"Every region has fewer than {THIN} rows: the rates are imprecise.")
         return " ".join(parts)

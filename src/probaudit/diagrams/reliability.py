@@ -34,7 +34,7 @@ NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
 USUAL_BINS = "15 equal-width bins"  # of the ECE in tables
 LINES = " Vertical lines: 95% intervals (Wilson 1927)."
-CLEAR = 0.05  # p-value of all bins together, from which single bins are not judged
+CLEAR = 0.05  # p-value of all bins together, above which single bins are not judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +115,11 @@ class Reliability(Diagram):
         )
 
     @property
+    def clear(self) -> bool:
+        """Whether all bins together are significantly off."""
+        return self.error > self.null_high and self.p_value <= CLEAR
+
+    @property
     def thin(self) -> np.ndarray:
         """Which bins have too few rows for a verdict."""
         return np.asarray(self.rows < few_rows(self.rows))
@@ -123,7 +128,7 @@ class Reliability(Diagram):
     def verdict(self) -> np.ndarray:
         """Per bin: "high" if predictions are significantly too high, "low" if too low, else "". If
         all bins together are not significantly off, single bins may be so by chance."""
-        if self.p_value >= CLEAR:
+        if not self.clear:
             return np.full(len(self.rows), "")
         found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
         found = np.where(self.observed > self.chance_high + 1e-12, "low", found)
@@ -195,7 +200,7 @@ class Reliability(Diagram):
         if not thin.all():
             left, right, low, high = (end[~thin] for end in spans)
             marks.insert(0, Bars(left, right, low, high, True, role="null", name=band_name))
-        judged = "observed" if self.p_value >= CLEAR else "inside its 95% range"
+        judged = "inside its 95% range" if self.clear else "observed"
         kinds = (
             (~thin & (self.verdict == ""), "agrees", judged),
             (self.verdict == "high", "over", "predicted too high"),
@@ -250,7 +255,7 @@ class Reliability(Diagram):
         outside = (self.observed < self.chance_low - 1e-12) | (
             self.observed > self.chance_high + 1e-12
         )
-        if self.curve is not None or self.p_value < CLEAR or not (outside & ~self.thin).any():
+        if self.curve is not None or self.clear or not (outside & ~self.thin).any():
             return ""
         return " Single bins are not judged, as all together are not clearly off."
 

@@ -98,7 +98,10 @@ def short(x: float) -> str:
 
 def _with_limit(error: float, limit: float) -> str:
     """An error with the 95% limit of a calibrated model that has the same outputs."""
-    return short(error) + (f" (limit {short(limit)})" if math.isfinite(limit) else "")
+    if not math.isfinite(limit):
+        return short(error)
+    above = "above " if error > limit and short(error) != short(limit) else ""
+    return f"{short(error)} ({above}limit {short(limit)})"
 
 
 def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:

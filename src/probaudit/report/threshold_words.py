@@ -137,6 +137,12 @@ class Threshold(ABC):
             return self._constant_is_cheapest(k)
         shown = self.shown_cost(last, k)
         text = f"{shown:,} per {self.per:,} rows"
+        if before and last.acted[k] == 0:
+            decision, _ = self.constant(last, k)
+            return (
+                "After recalibration, no row reaches the threshold: the cost is that of "
+                f"{decision}, {text}, instead of {self.shown_cost(before[0], k):,}."
+            )
         if not before:
             text = f"The cost is {text}"
         else:

@@ -109,7 +109,7 @@
     unpack(found);
     const panels = found.concat || [found];
     const even = panels.every((panel) => panel.height === panel.width);
-    const most = Math.max(1, Math.floor(room / (panels[0].encoding.y.axis.values ? 240 : 165))); // columns
+    const most = Math.max(1, Math.floor(room / (panels[0].encoding.y.axis.values ? 240 : 190))); // columns
     const four = panels.length === 4 && found.columns === 3; // 4 or 2 beside each other, not 3 and 1
     const columns = !found.concat ? 1 : Math.min(most, !four ? found.columns : most < 4 ? 2 : 4);
     const widest = columns > 1 || large === "wide" ? 1240 : large ? 760 : 620;
