@@ -132,8 +132,8 @@ def test_tables_show_the_numbers_of_the_audit(found):
     assert float(found["ece"]) > found.errors[0].null_high
     assert best.ece < best.ece_chance
     ece = tuple(
-        f"{number(error, 3)} ({how}limit {number(limit, 3)})"
-        for how, (error, limit) in zip(("above ", ""), both, strict=True)
+        f"{number(error, 3)} ({how} {number(limit, 3)})"
+        for how, (error, limit) in zip((">", "≤"), both, strict=True)
     )
     assert summary["ECE, 15 bins"][1:] == ece
     assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]

@@ -94,7 +94,7 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
     ece = found["errors"][0]["value"]
     limit = found["errors"][0]["null_high"]
     above = limit is not None and number(ece, 3) != number(limit, 3) and ece > limit
-    limited = "" if limit is None else f" ({'above ' * above}limit {number(limit, 3)})"
+    limited = "" if limit is None else f" ({'>' if above else '≤'} {number(limit, 3)})"
     shown_ece = next(text for name, text in rows.items() if name.startswith("ECE"))
     assert shown_ece == number(ece, 3) + limited
     assert found["calibration"]["value"] == ece

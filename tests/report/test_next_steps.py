@@ -68,7 +68,9 @@ def test_a_constant_is_not_called_better_than_the_base_rate():
     assert audit.grade == "do_not_use"
     assert advice(audit) == ["Check that these are the model's own outputs, and audit those."]
     said = {one.words for one in audit.repairs if not one.control and not one.selected}
-    assert said == {"tied with the original"}
+    assert all(
+        words == "tied with the original" or words.startswith("the same as ") for words in said
+    )
 
 
 def test_probabilities_of_noise_end_at_the_base_rate():

@@ -230,7 +230,7 @@ def test_the_command_is_on_the_first_screen(browser, report):
         ".headline",
         "#before-after .chart",
         ".bars",
-        "#summary table",
+        "#summary .table",
         ".command",
     ):
         box = opened.page.locator(part).first.bounding_box()
@@ -251,7 +251,7 @@ def test_no_block_takes_most_of_a_printed_page(opened):
     opened.page.pdf(format="A4", prefer_css_page_size=True)
     blocks = opened.page.evaluate("window.blocks")
     assert len(blocks) > 8
-    assert [name for name, height in blocks if height > 0.55 * PAPER_HEIGHT] == []
+    assert [(n, h) for n, h in blocks if h > 0.55 * PAPER_HEIGHT] == []
 
 
 ON_PAPER = """() => matchMedia("print").addEventListener("change", (print) => {

@@ -71,8 +71,8 @@ NO_DIAGRAM = "No reliability diagram and no decisions: all rows have the same pr
 TIPS = {
     DEBIASED: "of the error without the part that sampling noise adds; it can lie below the error",
     summary.ECE: "expected calibration error: the mean distance between predicted and observed "
-    "rates over 15 bins of equal width; 95% of calibrated models with the same outputs have an "
-    "error up to the limit",
+    "rates over 15 bins of equal width; in parentheses its 95% limit, up to which the error of a "
+    "calibrated model with the same outputs can be by chance",
     summary.RELATIVE: "the log loss divided by that of the base-rate forecast, which predicts the "
     "class frequencies for every row; below 1 is better",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",

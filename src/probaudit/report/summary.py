@@ -100,8 +100,8 @@ def _with_limit(error: float, limit: float) -> str:
     """An error with the 95% limit of a calibrated model that has the same outputs."""
     if not math.isfinite(limit):
         return short(error)
-    above = "above " if error > limit and short(error) != short(limit) else ""
-    return f"{short(error)} ({above}limit {short(limit)})"
+    above = error > limit and short(error) != short(limit)
+    return f"{short(error)} ({'>' if above else '≤'} {short(limit)})"
 
 
 def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:

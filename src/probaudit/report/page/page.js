@@ -672,7 +672,7 @@
     const before = usedOf();
     const rows = new Map(figures.map((figure) => [Math.round(figure.getBoundingClientRect().top), figure.plotted]));
     const plotted = [...rows.values()].reduce((sum, height) => sum + height, 0);
-    const most = Math.min(1.6, 1 + (0.95 * PAPER.height * (1 - before[k])) / plotted);
+    const most = Math.min(1.45, 1 + (0.95 * PAPER.height * (1 - before[k])) / plotted);
     for (const share of [1, 0.6, 0.3, 0]) {
       for (const figure of figures) await grow(figure, figure.least * (1 + share * (most - 1)));
       const after = usedOf();
