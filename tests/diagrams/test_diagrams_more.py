@@ -929,7 +929,7 @@ def test_a_bin_is_named_only_if_its_interval_excludes_the_diagonal(n, named):
     (grid,) = diagram_grids(rows, pb.Binary())
     chosen = {"event": "class 1", "happened": "observed"}
     caption = BeforeAfter.of_grids(grid, None, **chosen).picture().caption
-    assert ("bin at 55% adds most to the error: observed 33%" in caption) == named
+    assert ("At 55% predicted, 33% were observed: the largest part" in caption) == named
 
 
 def test_ranges_and_intervals_have_an_outline_that_is_seen(binary):

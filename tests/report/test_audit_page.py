@@ -135,7 +135,7 @@ def test_tables_show_the_numbers_of_the_audit(found):
         f"{number(error, 3)} ({how} {number(limit, 3)})"
         for how, (error, limit) in zip((">", "≤"), both, strict=True)
     )
-    assert summary["ECE, 15 bins"][1:] == ece
+    assert summary["ECE, 15 bins (95% limit)"][1:] == ece
     assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]
 
 

@@ -206,7 +206,7 @@ def test_what_is_left_by_group_and_without_columns():
     assert "Without the column 'site', " in next_steps(audit)[0].text
     plain = pb.audit(y, np.clip(1.4 * p, 0.02, 0.98), columns={"site": site}, regions=["site"])
     (worst,) = (one for one in plain.findings if one.rule == "miscalibrated_group")
-    assert "After bias-corrected temperature, 2 of 2 groups are off" in worst.text
+    assert "Bias-corrected temperature leaves 2 of 2 groups off: site = " in worst.text
 
 
 def test_an_error_that_is_left_names_what_leaves_less():

@@ -78,6 +78,7 @@ INSTEAD: dict[Grade, str] = {  # of recalibrating
 FINDINGS = 3  # shown after the sentence
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
 NEAR = 0.03  # difference of shares, below which they have a decimal
+JUST = 1.25  # times the limit, up to which an error is just above it
 LEFT = 0.01  # significant difference after recalibration, from which the sentence mentions it
 # from this log loss on, relative to the base-rate forecast, probabilities are hardly better
 HARDLY_BETTER = 0.95
@@ -458,7 +459,10 @@ def _left_words(case: Case, repair: Repair) -> str:
         left, limit = short_number(repair.ece), short_number(repair.ece_chance)
         if float(repair.ece) <= repair.ece_chance or left == limit or not repair.ece.low > 0:
             return " No clear calibration error is left."
-        return f" An ECE of {left} is left, above the 95% limit of a calibrated model ({limit})."
+        just = "just " if repair.ece < JUST * repair.ece_chance else ""
+        return (
+            f" An ECE of {left} is left, {just}above the 95% limit of a calibrated model ({limit})."
+        )
     points = round(100 * abs(gap))
     first, second = whole_percent(repair.predicted), whole_percent(repair.observed)
     if abs(round(100 * repair.predicted) - round(100 * repair.observed)) != points:

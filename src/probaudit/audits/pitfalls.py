@@ -131,10 +131,10 @@ def _bias_advice(case: Case) -> str:
         "If you know the class frequencies in production, correct for them "
         "(calibrators.PriorCorrection)."
     )
+    if helps(case.selected, case.material):
+        return "The recommended calibrator corrects it." if case.pairs else known
     if case.pairs:
         return "Use a calibrator with a bias, such as bias-corrected temperature."
-    if helps(case.selected, case.material):
-        return known
     use = "Use a calibrator with a bias for each class, such as bias-corrected temperature."
     return f"{use} {known}"
 
@@ -243,16 +243,16 @@ def _left_groups(case: Case) -> tuple[str, str]:
     if not left:
         return "", ""
     total = len(case.groups)
-    count = f"1 of {total} groups is" if len(left) == 1 else f"{len(left)} of {total} groups are"
+    count = f"{len(left)} of {total} groups" if total > 1 else "the group"
     fine = {str(group.population) for group in case.groups if not group.error.miscalibrated}
     new = [one.rule for one in left if one.rule in fine]
-    worse = f", {enumerated(new)} only since then" if new else ""
+    worse = f"; {enumerated(new)} {'was' if len(new) == 1 else 'were'} not before" if new else ""
     rates = "; ".join(
         f"{one.rule} (predicted {whole_percent(one.stated)}, observed "
         f"{whole_percent(one.observed)})"
         for one in left[:MOST_NAMED]
     )
-    return f"after {best.title}, {count} off{worse}", rates
+    return f"{best.title} leaves {count} off{worse}", rates
 
 
 def before_words(case: Case) -> str:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 SHOWN_RANK = 5
 DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
+TIED = "tied with the best"
 VISIBLE = 0.0005  # share of the log loss from which the table shows a difference
 FAR = 0.2  # share of the log loss from which a difference is never called a tie
 
@@ -342,6 +343,16 @@ def compare_repairs(
                 out_of_fold=trial.out_of_fold if name == selected else None,
             )
         )
+    return _with_simpler_ties(repairs) if selected == best else tuple(repairs)
+
+
+def _with_simpler_ties(repairs: list[Repair]) -> tuple[Repair, ...]:
+    """The repairs; the best one says which simpler one is tied with it, if one is: the first."""
+    place = next((k for k, one in enumerate(repairs) if one.selected), 0)
+    simpler = [one.title for one in repairs[:place] if one.words == TIED]
+    if simpler:
+        words = f"{repairs[place].words}; {simpler[0]} is simpler and tied with it"
+        repairs[place] = replace(repairs[place], words=words)
     return tuple(repairs)
 
 
@@ -522,19 +533,21 @@ def _comment(
         return "no calibrator is clearly better"
     if name == selected:
         return (
-            "recommended: the best log loss; simpler ones are over one standard error worse"
+            "recommended: the best log loss"
             if name == best
             else f"recommended: simpler than {title_of(best)}, and within one standard error of it"
         )
     if infinite_rows:
         return f"infinite log loss: in {counted(infinite_rows)} the outcome has probability 0"
     if selected == "identity" and gain.low <= 0:
-        return "worse than the original" if gain.high < -VISIBLE else "tied with the original"
+        if gain.high < 0:
+            return f"{'worse' if gain.high < -VISIBLE else 'hardly worse'} than the original"
+        return "tied with the original"
     if name == best:
         return "the best log loss, but tied with a simpler one"
     if far and not worse:  # the interval is wide
         return "possibly worse than the best"
-    return "worse than the best" if worse else "tied with the best"
+    return "worse than the best" if worse else TIED
 
 
 def _rank(classes: int) -> int:

@@ -131,8 +131,8 @@ class BeforeAfter(Diagram):
             return ""
         of = f" of the {ORIGINAL} outputs" if len(self.series) > 1 else ""
         return (
-            f" The bin at {whole_percent(predicted)} adds most to the error{of}: {self.happened} "
-            f"{whole_percent(observed)}."
+            f" At {whole_percent(predicted)} predicted, {whole_percent(observed)} were "
+            f"{self.happened}: the largest part of the error{of}."
         )
 
     def _labels(self) -> list[Text]:

@@ -22,7 +22,7 @@ DIRECTIONS = {
     UNDERCONFIDENT: "under",
 }
 OBSERVED = {  # names of the marks of observed rates
-    "agrees": "observed, not clear in the corrected test",
+    "agrees": "observed, no clear error",
     "over": "observed, predicted too high",
     "under": "observed, predicted too low",
     "mixed": "observed, right on average but not at each output",

@@ -53,6 +53,7 @@ class Reliability(Diagram):
     null_mean, null_high, p_value : mean and 95% limit of the error if calibrated, and the p-value.
     histogram : [3, bars]: left and right end, and rows.
     remark : a sentence at the end of the caption.
+    judged : whether single bins are judged; not if the rows are too few for a verdict.
     curve : for CORP, the knots [2, m] of the isotonic regression. band : [3, m], outputs and the
         95% range of the regression of a calibrated model.
     """
@@ -80,6 +81,7 @@ class Reliability(Diagram):
     curve: np.ndarray | None = None
     band: np.ndarray | None = None
     remark: str = ""
+    judged: bool = True
 
     @classmethod
     def of_grid(
@@ -117,7 +119,7 @@ class Reliability(Diagram):
     @property
     def clear(self) -> bool:
         """Whether all bins together are significantly off."""
-        return self.error > self.null_high and self.p_value <= CLEAR
+        return self.judged and self.error > self.null_high and self.p_value <= CLEAR
 
     @property
     def thin(self) -> np.ndarray:
@@ -257,7 +259,8 @@ class Reliability(Diagram):
         )
         if self.curve is not None or self.clear or not (outside & ~self.thin).any():
             return ""
-        return " Single bins are not judged, as all together are not clearly off."
+        why = "all together are not clearly off" if self.judged else "the rows are too few"
+        return f" Single bins are not judged, as {why}."
 
     def _description(self) -> str:
         worst = int(np.argmax(self.share * np.abs(self.stated - self.observed)))

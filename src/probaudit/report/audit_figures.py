@@ -71,6 +71,7 @@ class DrawnEvent:
     rows: DependentEvent | None = None
     errors: Mapping[str, LensError] = field(default_factory=dict)
     remark: str = ""  # a sentence at the end of the caption
+    judged: bool = True  # whether the rows are enough to judge single bins
 
     def diagram(self, view: str, bins: Bins | None, event: str) -> Diagram:
         """The diagram of one view. It accounts for clusters, and reports the errors of the
@@ -82,10 +83,12 @@ class DrawnEvent:
         if view not in self.errors:
             drawn = Reliability.of_grid(grid, bins, event=event, resamples=199)
             remark = self.remark and UNCORRECTED
-            return replace(drawn, remark=remark or (self._usual() if view not in BINS else ""))
+            remark = remark or (self._usual() if view not in BINS else "")
+            return replace(drawn, remark=remark, judged=self.judged)
         error = self.errors[view]
         diagram = Reliability.of_grid(grid, bins, event=event, resamples=1)
-        return replace(diagram, remark=self.remark).judged_by(float(error.estimate), error)
+        diagram = replace(diagram, remark=self.remark, judged=self.judged)
+        return diagram.judged_by(float(error.estimate), error)
 
     def _usual(self) -> str:
         """The error over the usual number of bins, if fewer are drawn."""
@@ -112,7 +115,8 @@ def drawn_class(audit: Audit, k: int) -> DrawnEvent:
     sums, rows = audit.evidence.classes[k], lens_event(audit.evidence, OneVsRest(k))
     error = audit.class_errors[k]
     shown = {EQUAL_BINS: error.with_p_value(error.adjusted)}
-    return DrawnEvent(FineGrid.of_event(sums), rows, shown, CORRECTED)
+    judged = audit.grade != "cannot_tell"
+    return DrawnEvent(FineGrid.of_event(sums), rows, shown, CORRECTED, judged)
 
 
 def by_outputs(audit: Audit, lens: Lens, event: DrawnEvent) -> dict[str, DrawnEvent]:
@@ -129,7 +133,8 @@ def _drawn_event(audit: Audit, lens: Lens, sums: EventSums, prefix: str = "") ->
     by_name = {error.name: error for error in audit.errors}
     names = {EQUAL_BINS: f"{prefix}ece", EQUAL_MASS: f"{prefix}ace"}
     errors = {view: by_name[name] for view, name in names.items()}
-    return DrawnEvent(FineGrid.of_event(sums), lens_event(audit.evidence, lens), errors)
+    judged, rows = audit.grade != "cannot_tell", lens_event(audit.evidence, lens)
+    return DrawnEvent(FineGrid.of_event(sums), rows, errors, judged=judged)
 
 
 def drawn_rows(audit: Audit) -> Predictions:

@@ -75,6 +75,8 @@ TIPS = {
     "calibrated model with the same outputs can be by chance",
     summary.RELATIVE: "the log loss divided by that of the base-rate forecast, which predicts the "
     "class frequencies for every row; below 1 is better",
+    "if calibrated": "the mean error of a calibrated model with the same outputs on as many rows, "
+    "and its 95% limit",
     "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
     "p": "of this test alone, not corrected for the others",
     CORRECTED: "corrected for the number of tests in this table (Holm 1979)",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
     from ..audits.repairs import Repair
 
-ECE = "ECE, 15 bins"
+ECE = "ECE, 15 bins (95% limit)"
 RELATIVE = "log loss / base rate"
 AFTER = "recalibrated"
 SHOWN_FINDINGS = 2
@@ -112,7 +112,7 @@ def cells(row: SummaryRow, headers: Sequence[str]) -> tuple[str, ...]:
 
 def scale_words(score: str) -> str:
     """The scale of loss bars."""
-    return f"{capitalised(score)} / base-rate forecast: 0 is perfect, 1 is no better"
+    return f"{capitalised(score)}: 0 is perfect, 1 is the base-rate forecast"
 
 
 def loss_bars(audit: Audit) -> LossBars | None:
