@@ -586,3 +586,11 @@ def test_unknown_names():
     with pytest.raises(AttributeError, match="nothing"):
         diagrams.nothing  # noqa: B018
     assert "reliability_diagram" in dir(diagrams)
+
+
+def test_a_drawing_is_saved_and_says_what_it_is(tmp_path):
+    drawing = pb.audit(TWO.y, TWO.mcs, repair=False).plot(name="A")
+    drawing.save(tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+    assert repr(drawing).startswith("Drawing(1 panel, ")
+    assert ".save(path)" in repr(drawing)

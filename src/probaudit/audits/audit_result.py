@@ -264,14 +264,15 @@ class Audit(Result):
 
         return audit_summary(self)
 
-    def plot(self, ax: Any = None) -> Any:
-        """The reliability diagram of the event, or of the most probable class, drawn by matplotlib.
-        See `diagrams` for others."""
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """The reliability diagram of the event, or of the most probable class, drawn by matplotlib,
+        with `save(path)`. `style` : name, color and others, as in the displays. See `diagrams` for
+        other diagrams."""
         from ..diagrams.reliability import Reliability, event_name
 
         event = event_name(self.evidence.sample, self.summary.plan.lens)
         grid = FineGrid.of_event(self.evidence.judged)
-        return Reliability.of_grid(grid, BINS, event=event).plot(ax)
+        return Reliability.of_grid(grid, BINS, event=event).plot(ax, **style)
 
 
 def _regions(budget: Budget) -> list[dict[str, Any]]:

@@ -61,6 +61,15 @@ class Drawing:
         """The axes of the first panel."""
         return self.axes_[0]
 
+    def save(self, path: Any, **options: Any) -> None:
+        """Write the figure to a file of the kind that its name ends with, as `Figure.savefig`."""
+        self.figure_.savefig(path, **options)
+
+    def __repr__(self) -> str:
+        width, height = self.figure_.get_size_inches()
+        panels = "1 panel" if len(self.axes_) == 1 else f"{len(self.axes_)} panels"
+        return f"Drawing({panels}, {width:.1f} x {height:.1f} inches); .save(path), .figure_, .ax_"
+
     def _repr_png_(self) -> bytes | None:
         if not self.own:  # the caller displays a figure of their own
             return None
